@@ -1,0 +1,27 @@
+# Compiler, linker and sanitizer settings shared by every target.
+if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(LLMD_CCACHE ccache)
+  if(LLMD_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${LLMD_CCACHE})
+  endif()
+endif()
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror=return-type -Wno-missing-field-initializers
+  -fno-omit-frame-pointer -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  add_compile_options(-Wthread-safety)
+  add_link_options(-fuse-ld=lld)
+else()
+  find_program(LLMD_MOLD mold)
+  if(LLMD_MOLD)
+    add_link_options(-fuse-ld=mold)
+  endif()
+endif()
+
+if(LLMD_SANITIZE)
+  add_compile_options(-fsanitize=${LLMD_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${LLMD_SANITIZE})
+endif()
+if(LLMD_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

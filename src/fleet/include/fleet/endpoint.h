@@ -1,0 +1,101 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace llmd::fleet {
+
+/// A model server's load as last scraped. Plain data: copied out of a seqlock slot.
+struct EndpointMetrics {
+  int64_t waiting_queue_size = 0;
+  int64_t running_requests_size = 0;
+  double kv_cache_usage = 0;         // fraction, 0..1
+  int64_t cache_block_size = 0;      // tokens; 0: not reported
+  int64_t cache_num_blocks = 0;      // 0: not reported
+  int64_t kv_cache_max_tokens = 0;
+  int64_t max_active_models = 0;     // LoRA adapters
+  TimePoint updated{};               // of the last successful scrape; epoch: never
+  Nanos interval{0};                 // the interval at which this endpoint is scraped now
+
+  bool ever_updated() const { return updated.time_since_epoch().count() != 0; }
+};
+
+/// Single writer, any number of readers, no locks: readers retry while a write is under way.
+class MetricsSlot {
+ public:
+  void store(const EndpointMetrics& m);  // Threading: the scrape thread only
+  EndpointMetrics load() const;          // Threading: any
+
+ private:
+  static constexpr size_t kWords = (sizeof(EndpointMetrics) + 7) / 8;
+  std::atomic<uint32_t> sequence_{0};
+  std::atomic<uint64_t> words_[kWords]{};
+};
+
+/// What discovery says about a model server. Equality decides whether an update changes anything.
+struct EndpointSpec {
+  std::string name;
+  std::string ns = "default";
+  std::string address;  // IPv4 or IPv6 literal, no brackets
+  uint16_t port = 0;
+  std::vector<std::pair<std::string, std::string>> labels;  // sorted by key
+  std::string scheme = "http";
+  std::string host_name;  // set when the address came from a name that is resolved again from time to time
+
+  bool operator==(const EndpointSpec&) const = default;
+};
+
+/// One model server, for as long as it keeps its address. Identity is (slot, generation): a slot is a small number that
+/// indexes arrays and bit sets, reused after an endpoint is gone; the generation never repeats, so state kept for a
+/// dead endpoint is never taken for its successor's.
+/// Lifetime: shared by the snapshots that list it and by the requests pinned to those.
+/// Threading: identity is immutable; metrics and counters are atomic.
+class Endpoint {
+ public:
+  Endpoint(EndpointSpec spec, uint32_t slot, uint64_t generation);
+
+  const EndpointSpec& spec() const { return spec_; }
+  uint32_t slot() const { return slot_; }
+  uint64_t generation() const { return generation_; }
+  /// "namespace/name"
+  const std::string& id() const { return id_; }
+  /// "address:port", IPv6 bracketed: the value of the destination header.
+  const std::string& host_port() const { return host_port_; }
+  /// The label's value, or null when it is absent.
+  const std::string* label(std::string_view key) const;
+
+  MetricsSlot metrics;
+
+ private:
+  const EndpointSpec spec_;
+  const uint32_t slot_;
+  const uint64_t generation_;
+  const std::string id_;
+  const std::string host_port_;
+};
+
+using EndpointPtr = std::shared_ptr<Endpoint>;
+
+/// The endpoints at one moment. Changes only with membership. Order: by id.
+struct Snapshot {
+  uint64_t version = 0;
+  std::vector<EndpointPtr> endpoints;
+};
+using SnapshotPtr = std::shared_ptr<const Snapshot>;
+
+/// Told of membership changes, in order, from the control thread.
+class MembershipListener {
+ public:
+  virtual ~MembershipListener() = default;
+  virtual void on_added(const EndpointPtr&) {}
+  virtual void on_removed(const EndpointPtr&) {}
+};
+
+}  // namespace llmd::fleet

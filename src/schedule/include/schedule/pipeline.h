@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "metric/registry.h"
+#include "request/parser.h"
+#include "schedule/interfaces.h"
+
+namespace llmd::schedule {
+
+/// A plugin in a role, with the histogram that times it there (plugin_duration_seconds).
+template <class T>
+struct Step {
+  const T* plugin = nullptr;
+  metric::Histogram duration;
+};
+
+struct WeightedScorer : Step<Scorer> {
+  double weight = 1.0;
+};
+
+struct Profile {
+  std::string name;
+  std::vector<Step<Filter>> filters;
+  std::vector<WeightedScorer> scorers;
+  Step<Picker> picker;
+};
+
+/// What `llmd check` and /debug show of one plugin instance.
+struct ResolvedPlugin {
+  std::string name;
+  std::string type;
+  std::string origin;        // "configured", "default", "auto-created for 'x'"
+  std::string parameters;    // effective values as a JSON object
+  const plugin::Plugin* plugin = nullptr;
+};
+
+/// The configured graph, ready to run. Immutable: a reload builds a new one and swaps the pointer, requests stay with the
+/// one they started under. Everything that changes lives elsewhere (plugin::StateStore).
+/// Lifetime: owned by the requests that use it and by the director. Threading: read-only, any thread.
+struct Pipeline {
+  std::vector<std::unique_ptr<plugin::Plugin>> plugins;  // declaration order, auto-created ones last
+  std::vector<ResolvedPlugin> resolved;
+  std::vector<Profile> profiles;
+  Step<ProfileHandler> handler;
+
+  request::ParserTable parsers;
+  std::vector<Step<Screener>> screeners;
+  std::vector<Step<Producer>> producers;    // in dependency order
+  std::vector<Step<Admitter>> admitters;
+  std::vector<Step<PreRequest>> pre_request;
+  std::vector<Step<ResponseHook>> response;
+  const SaturationDetector* detector = nullptr;
+  std::unique_ptr<Admission> admission;
+
+  std::vector<std::pair<std::string, bool>> gates;  // feature gates with their effective value
+  std::vector<std::string> warnings;                // of the load, for check and the log
+  size_t columns = 0;
+  size_t slots = 0;
+  std::vector<std::shared_ptr<void>> subscriptions;  // membership listeners, released with the pipeline
+};
+
+using PipelinePtr = std::shared_ptr<const Pipeline>;
+
+/// Allocates the columns, slots and results that `pipeline` needs in the context's arena. Call once per request, before
+/// candidates are set.
+void prepare(RequestContext& context, const Pipeline& pipeline);
+
+/// Runs the profile handler's rounds: filters, scorers, picker of every profile (spec 02 §2.2, 2.3). On success
+/// context.results and context.primary are set. Errors carry code and drop reason.
+Status run_scheduler(RequestContext& context, const Pipeline& pipeline);
+
+}  // namespace llmd::schedule

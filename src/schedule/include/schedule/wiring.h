@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <typeindex>
+#include <vector>
+
+#include "base/result.h"
+#include "fleet/endpoint.h"
+#include "plugin/plugin.h"
+#include "schedule/request_context.h"
+
+namespace llmd::schedule {
+
+enum class Need : uint8_t { kRequired, kOptional };
+
+/// Collects, at load, what every plugin produces and consumes; turns keys into column numbers; yields the producer order
+/// and the keys for which a default producer must be created (spec 02 §1.6).
+/// Threading: load only.
+class Wiring {
+ public:
+  struct Edge {
+    const plugin::Plugin* plugin;
+    std::string key;       // "Type/producer"
+    std::type_index type;
+    enum class Kind : uint8_t { kProduces, kRequires, kUses } kind;
+  };
+
+  /// Names the plugin whose wire() is about to run.
+  void begin(const plugin::Plugin& plugin) { current_ = &plugin; }
+
+  /// T::kKey + "/" + the instance name of the calling plugin.
+  template <class T>
+  Produced<T> produces() {
+    return {add(Edge::Kind::kProduces, std::string(T::kKey) + "/" + current_->name(), typeid(T))};
+  }
+  template <class T>
+  Consumed<T> consumes(std::string_view producer, Need need) {
+    return {add(need == Need::kRequired ? Edge::Kind::kRequires : Edge::Kind::kUses,
+                std::string(T::kKey) + "/" + std::string(producer), typeid(T))};
+  }
+  template <class T>
+  RequestSlot<T> request_slot() {
+    return {static_cast<uint16_t>(slots_++)};
+  }
+  /// Subscribes per-endpoint state to membership changes for as long as the pipeline lives.
+  void listen(std::shared_ptr<fleet::MembershipListener> listener) { listeners_.push_back(std::move(listener)); }
+
+  const std::vector<Edge>& edges() const { return edges_; }
+  size_t columns() const { return keys_.size(); }
+  size_t slots() const { return slots_; }
+  const std::vector<std::shared_ptr<fleet::MembershipListener>>& listeners() const { return listeners_; }
+
+ private:
+  uint16_t add(Edge::Kind kind, std::string key, std::type_index type);
+
+  const plugin::Plugin* current_ = nullptr;
+  std::vector<Edge> edges_;
+  std::vector<std::string> keys_;
+  size_t slots_ = 0;
+  std::vector<std::shared_ptr<fleet::MembershipListener>> listeners_;
+};
+
+}  // namespace llmd::schedule
