@@ -13,8 +13,8 @@
 namespace llmd {
 
 /// Bump allocator that holds everything a request needs for as long as the request lives. Destructors do not run, so
-/// only trivially destructible types fit. reset() keeps the first chunk, so a reused arena costs no allocation while a
-/// request stays below that size.
+/// only trivially destructible types fit. reset() keeps the largest chunk (up to kRetainedBytesMax), so an arena that is
+/// reused for requests of one kind stops allocating.
 /// Threading: one thread. Cost: a pointer bump; one heap allocation per extra chunk (each at least twice the last).
 class Arena {
  public:
@@ -51,6 +51,8 @@ class Arena {
     std::memcpy(at, text.data(), text.size());
     return {at, text.size()};
   }
+
+  static constexpr size_t kRetainedBytesMax = 1 << 20;
 
   /// Frees all contents.
   void reset();

@@ -81,9 +81,12 @@ class Session {
   /// The client is gone or the front end gives up. Legal in every state; nothing is emitted afterwards.
   void on_abort(schedule::EndCause cause = schedule::EndCause::kClientDisconnect);
 
+  /// The pool is shutting down: a request that waits for admission is refused.
+  void on_drain();
+
   /// True between on_headers() and the end of the request.
   bool active() const;
-  /// The request's id, as received or made. Valid while active and until the next on_headers().
+  /// The request's id, as received or made. Valid while active.
   std::string_view request_id() const;
 
  private:

@@ -111,6 +111,8 @@ class Admission {
   virtual ~Admission() = default;
   virtual Result<Progress> admit(RequestContext& context,
                                  const std::function<std::span<const Candidate>()>& locate) const = 0;
+  /// How long a request may wait before it is refused with rejected-ttl-expired.
+  virtual Nanos deadline() const { return Nanos::max(); }
 };
 
 }  // namespace llmd::schedule

@@ -1,0 +1,101 @@
+#include "route/director.h"
+
+#include <algorithm>
+
+#include "request_probe.h"
+#include "route/session.h"
+
+namespace llmd::route {
+namespace {
+
+/// The same object behind a reference count that only the calling loop touches.
+template <class T>
+std::shared_ptr<const T> loop_local(std::shared_ptr<const T> shared) {
+  if (!shared) return nullptr;
+  const T* object = shared.get();
+  return {std::make_shared<std::shared_ptr<const T>>(std::move(shared)), object};
+}
+
+}  // namespace
+
+Director::Director(fleet::Fleet& fleet, metric::Registry& metrics, const Clock& clock)
+    : fleet_(fleet), clock_(clock), probe_(std::make_unique<RequestProbe>(metrics)) {
+  subscription_ = fleet_.subscribe([this](const fleet::SnapshotPtr& snapshot) {
+    std::lock_guard lock(mutex_);
+    for (auto* loop : loops_) loop->post_snapshot(snapshot);
+  });
+}
+
+Director::~Director() = default;
+
+void Director::set_pipeline(schedule::PipelinePtr pipeline) {
+  std::lock_guard lock(mutex_);
+  pipeline_ = std::move(pipeline);
+  for (auto* loop : loops_) loop->post_pipeline(pipeline_);
+}
+
+schedule::PipelinePtr Director::pipeline() const {
+  std::lock_guard lock(mutex_);
+  return pipeline_;
+}
+
+void Director::begin_drain() {
+  std::lock_guard lock(mutex_);
+  for (auto* loop : loops_) loop->post_drain();
+}
+
+void Director::attach(LoopDirector& loop) {
+  std::lock_guard lock(mutex_);
+  loops_.push_back(&loop);
+  loop.pipeline_ = loop_local(pipeline_);
+}
+
+void Director::detach(LoopDirector& loop) {
+  std::lock_guard lock(mutex_);
+  std::erase(loops_, &loop);
+}
+
+LoopDirector::LoopDirector(Director& director, LoopHost host)
+    : director_(director), host_(std::move(host)), series_(std::make_unique<RequestSeriesCache>(*director.probe_)) {
+  director_.attach(*this);
+  snapshot_ = loop_local(director_.fleet_.snapshot());
+}
+
+LoopDirector::~LoopDirector() { director_.detach(*this); }
+
+void LoopDirector::post(std::move_only_function<void()> work) {
+  host_.executor.post([guard = std::weak_ptr(alive_), work = std::move(work)]() mutable {
+    if (guard.lock()) work();
+  });
+}
+
+void LoopDirector::post_pipeline(schedule::PipelinePtr pipeline) {
+  post([this, pipeline = std::move(pipeline)]() mutable { pipeline_ = loop_local(std::move(pipeline)); });
+}
+
+void LoopDirector::post_snapshot(fleet::SnapshotPtr snapshot) {
+  post([this, snapshot = std::move(snapshot)]() mutable {
+    if (!snapshot_ || snapshot_->version < snapshot->version) snapshot_ = loop_local(std::move(snapshot));
+  });
+}
+
+void LoopDirector::post_drain() {
+  post([this] {
+    draining_ = true;
+    for (auto* session : std::vector(waiting_)) session->on_drain();
+  });
+}
+
+std::unique_ptr<Arena> LoopDirector::take_arena() {
+  if (arenas_.empty()) return std::make_unique<Arena>(kArenaBytes);
+  auto arena = std::move(arenas_.back());
+  arenas_.pop_back();
+  return arena;
+}
+
+void LoopDirector::give_back(std::unique_ptr<Arena> arena) {
+  arena->reset();
+  if (arenas_.size() < kIdleArenasMax) arenas_.push_back(std::move(arena));
+}
+
+}  // namespace llmd::route

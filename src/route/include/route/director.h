@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/executor.h"
+#include "base/rng.h"
+#include "fleet/fleet.h"
+#include "metric/registry.h"
+#include "schedule/pipeline.h"
+
+namespace llmd::route {
+
+class LoopDirector;
+class RequestProbe;
+class RequestSeriesCache;
+class Session;
+
+/// What is shared by all requests of one pool: the fleet, the configured pipeline, the metrics. A process may have several.
+/// Threading: set_pipeline() and begin_drain() from a control thread; requests use their loop's LoopDirector.
+class Director {
+ public:
+  Director(fleet::Fleet& fleet, metric::Registry& metrics, const Clock& clock);
+  ~Director();
+  Director(const Director&) = delete;
+  Director& operator=(const Director&) = delete;
+
+  /// Publishes `pipeline` to every loop. Requests under way stay with the one they started under.
+  void set_pipeline(schedule::PipelinePtr pipeline);
+  schedule::PipelinePtr pipeline() const;
+
+  /// Requests that wait for admission are refused from now on.
+  void begin_drain();
+
+ private:
+  friend class LoopDirector;
+  void attach(LoopDirector& loop);
+  void detach(LoopDirector& loop);
+
+  fleet::Fleet& fleet_;
+  const Clock& clock_;
+  std::unique_ptr<RequestProbe> probe_;
+  mutable std::mutex mutex_;
+  schedule::PipelinePtr pipeline_;
+  std::vector<LoopDirector*> loops_;
+  std::shared_ptr<void> subscription_;
+};
+
+/// The services of the thread that a LoopDirector lives on.
+struct LoopHost {
+  Executor& executor;
+  Rng& rng;
+  size_t index = 0;
+  /// Runs the work after a delay on the same thread. Only suspended requests use it.
+  std::function<void(Nanos, std::move_only_function<void()>)> after;
+};
+
+/// A loop's own copy of what its requests read, so that pinning a pipeline or a snapshot touches no memory that another
+/// loop writes.
+/// Threading: one loop; refresh_…() is posted to it. Lifetime: outlives its sessions; destroyed before the Director, when
+/// its loop no longer runs.
+class LoopDirector {
+ public:
+  LoopDirector(Director& director, LoopHost host);
+  ~LoopDirector();
+  LoopDirector(const LoopDirector&) = delete;
+  LoopDirector& operator=(const LoopDirector&) = delete;
+
+  /// Requests between head and end on this loop.
+  size_t active_sessions() const { return active_; }
+
+ private:
+  friend class Director;
+  friend class Session;
+
+  static constexpr size_t kArenaBytes = 8192;
+  static constexpr size_t kIdleArenasMax = 256;
+
+  /// Runs `work` on the loop, unless this object is gone by then.
+  void post(std::move_only_function<void()> work);
+  void post_pipeline(schedule::PipelinePtr pipeline);
+  void post_snapshot(fleet::SnapshotPtr snapshot);
+  void post_drain();
+  std::unique_ptr<Arena> take_arena();
+  void give_back(std::unique_ptr<Arena> arena);
+
+  Director& director_;
+  LoopHost host_;
+  std::unique_ptr<RequestSeriesCache> series_;
+  schedule::PipelinePtr pipeline_;
+  fleet::SnapshotPtr snapshot_;
+  std::vector<std::unique_ptr<Arena>> arenas_;  // idle ones, for reuse
+  std::vector<Session*> waiting_;               // suspended in admission
+  uint64_t serial_ = 0;
+  size_t active_ = 0;
+  bool draining_ = false;
+  std::shared_ptr<void> alive_ = std::make_shared<int>(0);  // expires with this object; guards posted work
+};
+
+}  // namespace llmd::route

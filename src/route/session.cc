@@ -1,0 +1,590 @@
+#include "route/session.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "request_probe.h"
+#include "route/director.h"
+#include "schedule/pipeline.h"
+#include "session_states.h"
+
+namespace llmd::route {
+
+using schedule::Candidate;
+using schedule::EndCause;
+using schedule::Progress;
+using schedule::RequestContext;
+
+namespace {
+
+constexpr std::string_view kDefaultFairnessId = "default-flow";
+constexpr std::string_view kRoleLabel = "llm-d.ai/role";
+
+std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
+
+/// The value of the newer of two header names; a present but empty new name hides the old one.
+std::string_view either(HeaderView headers, std::string_view name, std::string_view old_name) {
+  const auto value = headers.find(name);
+  return value ? *value : headers.get(old_name);
+}
+
+/// Whether the endpoint may answer a request that is not an inference: not a prefill- or encode-only server.
+bool serves_clients(const fleet::Endpoint& endpoint) {
+  const auto* role = endpoint.label(kRoleLabel);
+  return !role || (*role != "prefill" && *role != "encode" && *role != "encode-prefill");
+}
+
+struct HttpFailure {
+  int status;
+  std::string_view text;
+};
+HttpFailure describe(UpstreamFailure failure) {
+  switch (failure) {
+    case UpstreamFailure::kConnect: return {503, "cannot connect to the model server"};
+    case UpstreamFailure::kReset: return {503, "the model server closed the connection before answering"};
+    case UpstreamFailure::kTimeout: return {504, "the model server did not answer in time"};
+    case UpstreamFailure::kProtocol: return {502, "the model server's answer is not valid HTTP"};
+  }
+  return {500, ""};
+}
+
+}  // namespace
+
+std::string_view state_name(State state) {
+  constexpr std::array<std::string_view, kStates> names = {"idle",      "receiving", "waiting",
+                                                           "producing", "forwarded", "responding"};
+  return names[static_cast<size_t>(state)];
+}
+
+std::string_view event_name(Event event) {
+  constexpr std::array<std::string_view, kEvents> names = {
+      "headers", "body", "end", "resume", "deadline", "drain", "response-headers", "response-body",
+      "response-end", "upstream-failed", "abort"};
+  return names[static_cast<size_t>(event)];
+}
+
+struct Session::Impl {
+  /// Lets a late resume find out that its session is gone.
+  struct Anchor {
+    Impl* impl;
+  };
+
+  LoopDirector& loop;
+  Director& director;
+  SessionSink& sink;
+  const Clock& clock;
+  State state = State::kIdle;
+
+  std::unique_ptr<Arena> arena;
+  schedule::PipelinePtr pipeline;
+  std::optional<RequestContext> context;
+  const request::Parser* parser = nullptr;
+  request::BodyScan* scan = nullptr;
+  request::UsageScan* usage_scan = nullptr;
+  request::RequestView view;
+  std::string_view body;
+  std::string_view method;
+
+  std::shared_ptr<Anchor> anchor;
+  uint64_t ticket = 0;           // of the current suspension; anything older is stale
+  size_t next_producer = 0;
+  bool producer_late = false;
+
+  RequestSeries* series = nullptr;
+  bool committed = false;
+  bool running = false;
+  bool streaming = false;
+  bool first_chunk = false;
+  int response_status = 0;
+  uint64_t response_bytes = 0;
+  TimePoint decided{}, response_started{}, first_byte{}, last_chunk{};
+  Nanos response_work{0};
+
+  Impl(LoopDirector& l, SessionSink& s)
+      : loop(l), director(l.director_), sink(s), clock(l.director_.clock_) {}
+
+  ~Impl() {
+    if (anchor) anchor->impl = nullptr;
+    abort(EndCause::kClientDisconnect);
+  }
+
+  // --- state machine -------------------------------------------------------------------------------------------------
+
+  /// Whether `event` is to be handled now; illegal pairs are counted.
+  bool accept(Event event) {
+    const Rule r = rule(state, event);
+    if (r == Rule::kHandled) return true;
+    if (!SOFT_CHECK(r != Rule::kIllegal))
+      log::warn("session event out of order", {{"state", state_name(state)}, {"event", event_name(event)}});
+    return false;
+  }
+
+  void begin(std::string_view m, std::string_view target, HeaderView headers) {
+    arena = loop.take_arena();
+    pipeline = loop.pipeline_;
+    context.emplace(*arena, loop.host_.rng, clock);
+    auto& c = *context;
+    c.serial = ++loop.serial_ * kLoopStride + loop.host_.index;
+    c.received = clock.now();
+    c.path = path_of(target);
+    c.headers = headers;
+    c.make_resume = [this] { return make_resume(); };
+    method = m;
+    if (const auto id = headers.get("x-request-id"); !id.empty()) {
+      c.request_id = id;
+    } else {
+      auto& rng = loop.host_.rng;
+      c.request_id = arena->copy(uuid_v4(rng.next(), rng.next()));
+      made_request_id = true;
+    }
+    ++loop.active_;
+    state = State::kReceiving;
+  }
+
+  static constexpr uint64_t kLoopStride = 256;
+  bool made_request_id = false;
+
+  /// Releases everything of the request. The session is ready for the next one.
+  void finish() {
+    if (state == State::kWaiting) std::erase(loop.waiting_, owner);
+    state = State::kIdle;
+    ++ticket;
+    --loop.active_;
+    context.reset();
+    pipeline.reset();
+    parser = nullptr;
+    scan = nullptr;
+    usage_scan = nullptr;
+    located = {};
+    endpoints = {};
+    view = {};
+    body = {};
+    series = nullptr;
+    next_producer = 0;
+    producer_late = committed = running = streaming = first_chunk = made_request_id = false;
+    response_status = 0;
+    response_bytes = 0;
+    decided = response_started = first_byte = last_chunk = {};
+    response_work = Nanos{0};
+    loop.give_back(std::move(arena));
+  }
+
+  Session* owner = nullptr;
+
+  // --- request side --------------------------------------------------------------------------------------------------
+
+  void route_without_body() {
+    auto& c = *context;
+    c.snapshot = loop.snapshot_;
+    auto eligible = arena->array<fleet::Endpoint*>(c.snapshot->endpoints.size());
+    size_t n = 0;
+    for (const auto& endpoint : c.snapshot->endpoints)
+      if (serves_clients(*endpoint)) eligible[n++] = endpoint.get();
+    if (n == 0) return refuse({Code::kInternal, "no pods available in datastore", {}});
+    endpoints = eligible.subspan(loop.host_.rng.below(n), 1);
+    decided = clock.now();
+    send();
+  }
+
+  void choose_parser() {
+    parser = pipeline ? pipeline->parsers.resolve(context->path) : nullptr;
+    if (parser) scan = parser->scan_request(context->path, *arena);
+  }
+
+  void parse_and_admit(std::string_view whole) {
+    auto& c = *context;
+    body = whole;
+    c.request_bytes = whole.size();
+    if (!pipeline) return refuse({Code::kServiceUnavailable, "no configuration is loaded", {}});
+    if (!parser)
+      return refuse({Code::kBadRequest,
+                     fmt::format("no parser registered matching path suffix for: {}", c.path), {}});
+    auto parsed = scan->finish(whole);
+    if (!parsed) return refuse(std::move(parsed).error());
+    view = *parsed;
+    c.request = &view;
+    c.target_model = view.model;
+    if (view.rewritable && c.target_model.empty())
+      return refuse({Code::kBadRequest, "model not found in request body", {}});
+    c.fairness_id = either(c.headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id");
+    if (c.fairness_id.empty()) c.fairness_id = kDefaultFairnessId;
+    schedule::prepare(c, *pipeline);
+    admit();
+  }
+
+  void admit() {
+    auto& c = *context;
+    const auto candidates = [&] { return locate(); };
+    auto admitted = pipeline->admission ? pipeline->admission->admit(c, candidates) : Progress::kDone;
+    if (!admitted) return refuse(std::move(admitted).error());
+    if (*admitted == Progress::kSuspended) {
+      if (loop.draining_) return refuse_draining();
+      if (state != State::kWaiting) loop.waiting_.push_back(owner);
+      state = State::kWaiting;
+      if (const Nanos limit = pipeline->admission->deadline(); limit != Nanos::max()) wake_after(limit);
+      return;
+    }
+    if (state == State::kWaiting) std::erase(loop.waiting_, owner);
+    state = State::kProducing;
+    screen();
+  }
+
+  void refuse_draining() {
+    refuse({Code::kServiceUnavailable, "flow controller shutting down: the router is draining",
+            "rejected-shutting-down"});
+  }
+
+  std::span<Candidate> located;  // room for candidates, reused when admission asks again
+
+  /// The endpoints as they are now, with their metrics. Taken after admission, and by admission while it decides.
+  std::span<const Candidate> locate() {
+    auto& c = *context;
+    c.snapshot = loop.snapshot_;
+    const size_t n = c.snapshot->endpoints.size();
+    if (located.size() < n) located = arena->array<Candidate>(n);
+    c.candidates = located.first(n);
+    for (size_t i = 0; i < c.candidates.size(); ++i) {
+      auto& endpoint = *c.snapshot->endpoints[i];
+      c.candidates[i] = {&endpoint, endpoint.metrics.load()};
+    }
+    return c.candidates;
+  }
+
+  void screen() {
+    auto& c = *context;
+    locate();
+    if (c.candidates.empty())
+      return refuse({Code::kServiceUnavailable, "failed to find endpoint candidates for serving the request",
+                     "rejected-no-endpoints"});
+    if (!pipeline->screeners.empty()) {
+      auto keep = arena->array<bool>(c.candidates.size());
+      auto one = arena->array<bool>(c.candidates.size());
+      std::ranges::fill(keep, true);
+      for (const auto& step : pipeline->screeners) {
+        std::ranges::fill(one, true);
+        if (auto ok = step.plugin->screen(c, c.candidates, one); !ok) return refuse(std::move(ok).error());
+        for (size_t i = 0; i < keep.size(); ++i) keep[i] = keep[i] && one[i];
+      }
+      size_t n = 0;
+      for (size_t i = 0; i < keep.size(); ++i)
+        if (keep[i]) c.candidates[n++] = c.candidates[i];
+      c.candidates = c.candidates.first(n);
+      if (n == 0)
+        return refuse({Code::kServiceUnavailable, "screeners eliminated all endpoint candidates",
+                       "rejected-no-endpoints"});
+    }
+    produce();
+  }
+
+  void produce() {
+    auto& c = *context;
+    for (; next_producer < pipeline->producers.size(); ++next_producer) {
+      const auto& step = pipeline->producers[next_producer];
+      if (std::exchange(producer_late, false)) continue;
+      const TimePoint begin = clock.now();
+      auto progress = step.plugin->produce(c);
+      if (!progress) {
+        note_degraded(*step.plugin, progress.error().message);
+        continue;
+      }
+      if (*progress == Progress::kSuspended) {
+        wake_after(step.plugin->deadline());
+        return;
+      }
+      step.duration.observe(seconds(clock.now() - begin));
+    }
+    decide();
+  }
+
+  void note_degraded(const plugin::Plugin& plugin, std::string_view why) {
+    director.probe_->producers_failed.add();
+    log::warn("producer failed; scheduling without its data",
+              {{"plugin", plugin.name()}, {"x-request-id", context->request_id}, {"error", why}});
+  }
+
+  void decide() {
+    auto& c = *context;
+    for (const auto& step : pipeline->admitters)
+      if (auto ok = step.plugin->admit(c); !ok) {
+        auto error = std::move(ok).error();
+        error.message = fmt::format("request cannot be admitted: {}", error.message);
+        return refuse(std::move(error));
+      }
+    const TimePoint begin = clock.now();
+    auto scheduled = schedule::run_scheduler(c, *pipeline);
+    decided = clock.now();
+    director.probe_->scheduling.observe(seconds(decided - begin));
+    if (!scheduled) {
+      director.probe_->attempts(false, c.target_model, "", "", "").add();
+      return refuse(std::move(scheduled).error());
+    }
+    const auto& spec = c.target().spec();
+    loop.series_->attempt(c.target_model, spec.name, spec.ns, spec.port).add();
+    committed = true;
+    if (auto ok = run_pre_request(); !ok) return refuse(std::move(ok).error());
+    const auto& result = c.results[c.primary];
+    auto list = arena->array<fleet::Endpoint*>(result.targets.size());
+    for (size_t i = 0; i < list.size(); ++i) list[i] = c.candidates[result.targets[i]].endpoint;
+    endpoints = list;
+    series = &loop.series_->get(labels());
+    series->requests.add();
+    series->request_bytes.observe(static_cast<double>(c.request_bytes));
+    send();
+  }
+
+  /// All hooks run. One failure keeps its code; several become Internal with their texts joined.
+  Status run_pre_request() {
+    std::optional<Error> failure;
+    for (const auto& step : pipeline->pre_request) {
+      const TimePoint begin = clock.now();
+      if (auto ok = step.plugin->pre_request(*context); !ok) {
+        if (failure)
+          failure = Error{Code::kInternal, fmt::format("{}\n{}", failure->message, ok.error().message), {}};
+        else
+          failure = std::move(ok).error();
+      }
+      step.duration.observe(seconds(clock.now() - begin));
+    }
+    if (failure) return fail(std::move(*failure));
+    return {};
+  }
+
+  std::span<fleet::Endpoint* const> endpoints;
+
+  void send() {
+    auto& c = *context;
+    director.probe_->request_processing.observe(seconds(decided - c.received));
+    state = State::kForwarded;
+    if (series && !c.target_model.empty()) {
+      series->running.add(1);
+      running = true;
+    }
+    std::span<const HeaderField> set;
+    if (made_request_id) {
+      auto id = arena->array<HeaderField>(1);
+      id[0] = {"x-request-id", c.request_id};
+      set = id;
+    }
+    sink.forward({endpoints, set, {}});
+  }
+
+  RequestLabels labels() const {
+    const auto& c = *context;
+    return {view.model, c.target_model, c.fairness_id, c.priority};
+  }
+
+  // --- suspension ----------------------------------------------------------------------------------------------------
+
+  schedule::Resume make_resume() {
+    if (!anchor) anchor = std::make_shared<Anchor>(this);
+    return schedule::Resume(std::make_shared<std::function<void()>>(
+        [&executor = loop.host_.executor, weak = std::weak_ptr(anchor), t = ++ticket,
+         stale = director.probe_->stale_resumes] {
+          executor.post([weak, t, stale] {
+            const auto alive = weak.lock();
+            if (alive && alive->impl && alive->impl->ticket == t)
+              alive->impl->resume();
+            else
+              stale.add();
+          });
+        }));
+  }
+
+  void wake_after(Nanos delay) {
+    if (!anchor) anchor = std::make_shared<Anchor>(this);
+    loop.host_.after(delay, [weak = std::weak_ptr(anchor), t = ticket] {
+      const auto alive = weak.lock();
+      if (alive && alive->impl && alive->impl->ticket == t) alive->impl->deadline();
+    });
+  }
+
+  void resume() {
+    if (!accept(Event::kResume)) return;
+    ++ticket;
+    state == State::kWaiting ? admit() : produce();
+  }
+
+  void deadline() {
+    if (!accept(Event::kDeadline)) return;
+    ++ticket;
+    if (state == State::kWaiting)
+      return refuse({Code::kResourceExhausted, "request timed out in queue", "rejected-ttl-expired"});
+    note_degraded(*pipeline->producers[next_producer].plugin, "deadline passed");
+    producer_late = true;
+    produce();
+  }
+
+  // --- refusals and ends ---------------------------------------------------------------------------------------------
+
+  void refuse(Error error) { answer(std::move(error), 0); }
+
+  /// Ends the request with a reply of our own. `status` 0: the code's own.
+  void answer(Error error, int status) {
+    auto& c = *context;
+    director.probe_->count_error(labels(), error.code);
+    if (state != State::kForwarded)
+      director.probe_->request_processing.observe(seconds(clock.now() - c.received));
+    if (status == 0) status = http_status(error.code);
+    response_status = status;
+    const auto text = arena->copy(
+        fmt::format("inference error: {} - {}", code_name(error.code), error.message));
+    const auto reason = arena->copy(error.drop_reason);
+    log::info("request refused", {{"x-request-id", c.request_id}, {"path", c.path}, {"model", view.model},
+                                  {"status", status}, {"reason", reason}, {"error", error.message}});
+    end_hooks(EndCause::kError);
+    // The reply's views live in the arena, which must survive the sink's call.
+    sink.reply({status, error.code, text, reason});
+    if (state != State::kIdle) finish();
+  }
+
+  void end_hooks(EndCause cause) {
+    if (running) series->running.add(-1);
+    running = false;
+    if (!std::exchange(committed, false)) return;
+    const request::Usage usage = usage_scan ? usage_scan->usage() : request::Usage{};
+    for (const auto& step : pipeline->response) step.plugin->on_end(*context, cause, usage);
+  }
+
+  void abort(EndCause cause) {
+    if (state == State::kIdle) return;
+    const auto& c = *context;
+    if (cause == EndCause::kError) director.probe_->count_error(labels(), Code::kUnknown);
+    log::info("request aborted",
+              {{"x-request-id", c.request_id}, {"path", c.path}, {"model", view.model}, {"state", state_name(state)},
+               {"cause", cause == EndCause::kClientDisconnect ? "client-disconnect" : "error"},
+               {"seconds", seconds(clock.now() - c.received)}});
+    end_hooks(cause);
+    finish();
+  }
+
+  // --- response side -------------------------------------------------------------------------------------------------
+
+  void response_headers(int status, HeaderView headers) {
+    state = State::kResponding;
+    response_status = status;
+    response_started = clock.now();
+    streaming = view.stream || headers.get("content-type").find("text/event-stream") != std::string_view::npos;
+    if (parser) usage_scan = parser->scan_response(context->path, streaming, *arena);
+    if (status != 200 && committed) director.probe_->count_error(labels(), Code::kModelServerError);
+  }
+
+  void response_body(std::string_view chunk) {
+    const TimePoint now = clock.now();
+    response_bytes += chunk.size();
+    if (!first_chunk) {
+      first_chunk = true;
+      first_byte = now;
+      if (series)
+        (streaming ? series->ttft_streaming : series->ttft_whole).observe(seconds(now - context->received));
+      if (committed)
+        for (const auto& step : pipeline->response) step.plugin->on_first_chunk(*context);
+    } else if (streaming && series) {
+      series->itl.observe(seconds(now - last_chunk));
+    }
+    last_chunk = now;
+    if (usage_scan) usage_scan->feed(chunk);
+    if (streaming) response_work += clock.now() - now;
+  }
+
+  void response_end() {
+    if (usage_scan) usage_scan->finish();
+    const TimePoint now = clock.now();
+    if (series) observe_end(now);
+    log_request(now);
+    end_hooks(EndCause::kNatural);
+    finish();
+  }
+
+  void observe_end(TimePoint now) {
+    const double total = seconds(now - context->received);
+    series->duration.observe(total);
+    series->response_bytes.observe(static_cast<double>(response_bytes));
+    const double work = streaming ? seconds(response_work) : seconds(now - response_started);
+    if (work > 0) director.probe_->response_processing.observe(work);
+    if (!usage_scan || !usage_scan->usage().present) return;
+    const auto& u = usage_scan->usage();
+    const auto out = static_cast<double>(u.completion_tokens);
+    if (u.prompt_tokens > 0) series->input_tokens.observe(static_cast<double>(u.prompt_tokens));
+    if (out > 0) {
+      series->output_tokens.observe(out);
+      series->ntpot.observe(total / out);
+    }
+    if (u.cached_tokens) series->cached_tokens.observe(static_cast<double>(*u.cached_tokens));
+    if (streaming && out > 1) series->tpot.observe(seconds(now - first_byte) / (out - 1));
+  }
+
+  void log_request(TimePoint now) {
+    if (!log::enabled(log::Level::kInfo)) return;
+    const auto& c = *context;
+    const request::Usage u = usage_scan ? usage_scan->usage() : request::Usage{};
+    log::info("request", {{"x-request-id", c.request_id},
+                          {"path", c.path},
+                          {"model", view.model},
+                          {"endpoint", endpoints[0]->host_port()},
+                          {"status", response_status},
+                          {"prompt_tokens", u.prompt_tokens},
+                          {"cached_tokens", u.cached_tokens.value_or(0)},
+                          {"completion_tokens", u.completion_tokens},
+                          {"decide_s", seconds(decided - c.received)},
+                          {"ttft_s", first_chunk ? seconds(first_byte - c.received) : 0.0},
+                          {"total_s", seconds(now - c.received)}});
+  }
+};
+
+Session::Session(LoopDirector& director, SessionSink& sink) : impl_(std::make_unique<Impl>(director, sink)) {
+  impl_->owner = this;
+}
+Session::~Session() = default;
+
+void Session::on_headers(std::string_view method, std::string_view target, HeaderView headers, bool end_of_stream) {
+  if (!impl_->accept(Event::kHeaders)) return;
+  impl_->begin(method, target, headers);
+  if (end_of_stream) return impl_->route_without_body();
+  impl_->choose_parser();
+}
+
+void Session::on_body(std::string_view body) {
+  if (impl_->accept(Event::kBody) && impl_->scan) impl_->scan->feed(body);
+}
+
+void Session::on_end(std::string_view body) {
+  if (impl_->accept(Event::kEnd)) impl_->parse_and_admit(body);
+}
+
+void Session::on_response_headers(int status, HeaderView headers) {
+  if (impl_->accept(Event::kResponseHeaders)) impl_->response_headers(status, headers);
+}
+
+void Session::on_response_body(std::string_view chunk) {
+  if (impl_->accept(Event::kResponseBody)) impl_->response_body(chunk);
+}
+
+void Session::on_response_end() {
+  if (impl_->accept(Event::kResponseEnd)) impl_->response_end();
+}
+
+void Session::on_upstream_failed(UpstreamFailure failure) {
+  if (!impl_->accept(Event::kUpstreamFailed)) return;
+  if (impl_->state == State::kResponding) return impl_->abort(EndCause::kError);
+  const auto [status, text] = describe(failure);
+  impl_->answer({Code::kServiceUnavailable, std::string(text), {}}, status);
+}
+
+void Session::on_abort(EndCause cause) {
+  if (impl_->accept(Event::kAbort)) impl_->abort(cause);
+}
+
+void Session::on_drain() {
+  if (impl_->accept(Event::kDrain)) impl_->refuse_draining();
+}
+
+bool Session::active() const { return impl_->state != State::kIdle; }
+
+std::string_view Session::request_id() const { return active() ? impl_->context->request_id : std::string_view{}; }
+
+}  // namespace llmd::route
