@@ -1,0 +1,49 @@
+#include <cstdio>
+#include <span>
+#include <string_view>
+
+#include "base/text.h"
+#include "commands.h"
+
+namespace {
+
+struct Command {
+  std::string_view name;
+  int (*run)(int argc, char** argv);
+  std::string_view summary;
+};
+
+constexpr Command kCommands[] = {
+    {"router", llmd::run_router, "reverse proxy and endpoint picker in one process"},
+    {"sim", llmd::run_sim, "simulated model servers on real sockets"},
+    {"check", llmd::run_check, "validate a configuration and print the resolved graph"},
+    {"bench", llmd::run_bench, "open-loop load generator for OpenAI endpoints"},
+    {"demo", llmd::run_demo, "the prefix-cache experiment: random against prefix-aware routing"},
+};
+
+void print_usage(FILE* out) {
+  std::fputs("usage: llmd COMMAND [FLAGS]\n\n", out);
+  for (const auto& c : kCommands)
+    std::fprintf(out, "  %-8.*s %.*s\n", static_cast<int>(c.name.size()), c.name.data(),
+                 static_cast<int>(c.summary.size()), c.summary.data());
+  std::fputs("\nllmd COMMAND --help lists a command's flags.\n", out);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view name = argc > 1 ? argv[1] : "";
+  for (const auto& c : kCommands)
+    if (c.name == name) return c.run(argc - 1, argv + 1);
+  if (name == "--help" || name == "-h" || name == "help") {
+    print_usage(stdout);
+    return 0;
+  }
+  std::string_view names[std::size(kCommands)];
+  for (size_t i = 0; i < std::size(kCommands); ++i) names[i] = kCommands[i].name;
+  if (!name.empty())
+    std::fprintf(stderr, "llmd: unknown command '%.*s'%s\n\n", static_cast<int>(name.size()), name.data(),
+                 llmd::suggestion(name, names).c_str());
+  print_usage(stderr);
+  return 2;
+}
