@@ -1,24 +1,32 @@
 #pragma once
 
+#include "base/clock.h"
+#include "base/result.h"
+#include "codec/node.h"
+#include "plugin/param_values.h"
+
+#include <concepts>
 #include <cstdint>
 #include <functional>
-#include <limits>
+#include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/result.h"
-#include "codec/node.h"
-
-/// Parameters are declared once, in a table beside the plugin: strict parsing, the dump of effective values and the reference
-/// page in docs/ all come from it. Defaults are the member initialisers of the parameter struct.
+/// Parameters are declared once, in a table beside the plugin: strict parsing, the dump of
+/// effective values and the reference page in docs/ all come from it. Defaults are the member
+/// initialisers of the parameter struct.
 ///
-///   struct Params { int64_t threshold = 128; std::string producer = "approx-prefix-cache-producer"; };
+///   struct Params {
+///     int64_t threshold = 128;
+///     std::string producer = "approx-prefix-cache-producer";
+///   };
 ///   const plugin::Params<Params> kParams = {
-///       plugin::field("threshold", &Params::threshold, "requests", "Queue depth at which the score reaches 0."),
+///       plugin::field("threshold", &Params::threshold, "requests", "Depth with score 0.").min(1),
 ///       plugin::field("prefixMatchInfoProducerName", &Params::producer, "", "…"),
 ///   };
 namespace llmd::plugin {
@@ -26,48 +34,178 @@ namespace llmd::plugin {
 /// A parameter as docs and dumps show it.
 struct ParamInfo {
   std::string name;
-  std::string type;           // "int", "float", "bool", "string", "duration", "list of string", "map", "object"
+  std::string
+      type;  // "int", "float", "bool", "string", "duration", "list of string", "map", "object"
   std::string default_value;  // as JSON
   std::string unit;
-  std::string limits;         // for people: ">= 0"
+  std::string limits;  // for people: ">= 0"
   std::string doc;
   bool deprecated = false;
+  std::vector<ParamInfo> fields;  // of an object, or of the objects of a list
 };
 
-/// One parameter of P: how to set it from a document and how to print it. Made by field().
+/// One parameter of P: how to set it from a document and how to print it. Made by field(),
+/// object_field() and list_field().
 template <class P>
 struct Param {
   ParamInfo info;
-  std::function<Status(P&, const codec::Node&)> set;      // errors without file and line; Params adds them
-  std::function<std::string(const P&)> print;             // as JSON
+  /// Errors without file and line; Params adds them. Only those of nested tables come with them.
+  std::function<Status(P&, const codec::Node&)> set;
+  std::function<std::string(const P&)> print;  // as JSON
 
-  /// Bounds for numbers; error text names value and limit.
-  Param min(double lowest) &&;
-  Param max(double highest) &&;
-  Param positive() &&;
+  /// Bounds, inclusive: numbers by value, durations in seconds, lists for each of their items.
+  Param min(double lowest) && { return std::move(*this).check(detail::at_least(lowest)); }
+  Param max(double highest) && { return std::move(*this).check(detail::at_most(highest)); }
+  Param positive() && { return std::move(*this).check(detail::above_zero()); }
   /// The only values a string may have; a wrong one is answered with the nearest.
-  Param one_of(std::vector<std::string_view> values) &&;
-  Param deprecated() &&;
+  Param one_of(std::vector<std::string_view> values) && {
+    return std::move(*this).check(detail::among(std::move(values)));
+  }
+  /// Still honoured; the loader warns when it is set.
+  Param deprecated() && {
+    info.deprecated = true;
+    return std::move(*this);
+  }
+  /// Any other rule on the document's value; `limits` describes it in the docs.
+  Param check(detail::Rule rule) && {
+    if (!info.limits.empty()) info.limits += ", ";
+    info.limits += rule.limits;
+    set = [inner = std::move(set), test = std::move(rule.test)](P& p,
+                                                                const codec::Node& n) -> Status {
+      LLMD_TRY(inner(p, n));
+      return detail::each_item(n, test);
+    };
+    return std::move(*this);
+  }
 };
 
+/// A parameter of type bool, any integer, double, std::string, Nanos (a Go duration string),
+/// std::vector<std::string>, std::map<std::string, std::string>, or std::optional of those (empty:
+/// not given).
 template <class P, class T>
-Param<P> field(std::string_view name, T P::*member, std::string_view unit, std::string_view doc);
+Param<P> field(std::string_view name, T P::* member, std::string_view unit, std::string_view doc) {
+  Param<P> param;
+  param.set = [member](P& p, const codec::Node& n) { return detail::read(n, p.*member); };
+  param.print = [member](const P& p) { return detail::to_json(p.*member); };
+  param.info = {.name = std::string(name),
+                .type = std::string(detail::type_of<T>()),
+                .default_value = param.print(P{}),
+                .unit = std::string(unit),
+                .limits = {},
+                .doc = std::string(doc),
+                .deprecated = false,
+                .fields = {}};
+  return param;
+}
 
-/// The table. parse() starts from P{} and applies `node` (null or a map): field names match without case, unknown
-/// names, wrong types and out-of-range values are errors that name file, line, field, value and the nearest valid name.
+/// The table. parse() starts from P{} and applies `node` (null or a map): field names match without
+/// case, a null value leaves the default; unknown names, names given twice, wrong types and
+/// out-of-range values are errors that name file, line, field, value and the nearest valid name.
 template <class P>
 class Params {
  public:
   Params() = default;
-  Params(std::initializer_list<Param<P>> params);
+  Params(std::initializer_list<Param<P>> params) : params_(params) {}
 
-  Result<P> parse(const codec::Node* node) const;
-  std::vector<ParamInfo> describe() const;
+  Result<P> parse(const codec::Node* node) const {
+    P values{};
+    LLMD_TRY(apply(values, node));
+    return values;
+  }
+  /// The same on top of the given values.
+  Status apply(P& values, const codec::Node* node) const {
+    std::vector<std::string_view> names;
+    for (const auto& param : params_) names.push_back(param.info.name);
+    return detail::apply(node, names, [&](size_t i, const codec::Node& value) {
+      return params_[i].set(values, value);
+    });
+  }
+  std::vector<ParamInfo> describe() const {
+    std::vector<ParamInfo> infos;
+    for (const auto& param : params_) infos.push_back(param.info);
+    return infos;
+  }
   /// Effective values as a JSON object, in declaration order.
-  std::string print(const P& values) const;
+  std::string print(const P& values) const {
+    std::string out = "{";
+    for (const auto& param : params_)
+      detail::append_member(out, param.info.name, param.print(values));
+    return out + "}";
+  }
 
  private:
   std::vector<Param<P>> params_;
 };
+
+/// A nested object with a table of its own. Its defaults are those of P's member.
+template <class P, class N>
+Param<P> object_field(std::string_view name, N P::* member, const Params<N>& table,
+                      std::string_view doc) {
+  Param<P> param;
+  param.set = [member, table, name = std::string(name)](P& p, const codec::Node& n) -> Status {
+    return detail::in_object(table.apply(p.*member, &n), n, name + ".");
+  };
+  param.print = [member, table](const P& p) { return table.print(p.*member); };
+  param.info = {.name = std::string(name),
+                .type = "object",
+                .default_value = param.print(P{}),
+                .unit = {},
+                .limits = {},
+                .doc = std::string(doc),
+                .deprecated = false,
+                .fields = table.describe()};
+  return param;
+}
+
+/// The same, absent unless given.
+template <class P, class N>
+Param<P> object_field(std::string_view name, std::optional<N> P::* member, const Params<N>& table,
+                      std::string_view doc) {
+  Param<P> param;
+  param.set = [member, table, name = std::string(name)](P& p, const codec::Node& n) -> Status {
+    return detail::in_object(table.apply((p.*member).emplace(), &n), n, name + ".");
+  };
+  param.print = [member, table](const P& p) {
+    return p.*member ? table.print(*(p.*member)) : std::string("null");
+  };
+  param.info = {.name = std::string(name),
+                .type = "object",
+                .default_value = param.print(P{}),
+                .unit = {},
+                .limits = {},
+                .doc = std::string(doc),
+                .deprecated = false,
+                .fields = table.describe()};
+  return param;
+}
+
+/// A list of objects. A given list replaces the default one.
+template <class P, class N>
+Param<P> list_field(std::string_view name, std::vector<N> P::* member, const Params<N>& table,
+                    std::string_view doc) {
+  Param<P> param;
+  param.set = [member, table, name = std::string(name)](P& p, const codec::Node& n) -> Status {
+    LLMD_TRY(detail::expect(n, codec::Node::Type::kList));
+    (p.*member).clear();
+    for (size_t i = 0; i < n.items.size(); ++i)
+      LLMD_TRY(detail::in_object(table.apply((p.*member).emplace_back(), &n.items[i]), n.items[i],
+                                 name + "[" + std::to_string(i) + "]."));
+    return {};
+  };
+  param.print = [member, table](const P& p) {
+    std::string out = "[";
+    for (const auto& item : p.*member) detail::append_item(out, table.print(item));
+    return out + "]";
+  };
+  param.info = {.name = std::string(name),
+                .type = "list of object",
+                .default_value = param.print(P{}),
+                .unit = {},
+                .limits = {},
+                .doc = std::string(doc),
+                .deprecated = false,
+                .fields = table.describe()};
+  return param;
+}
 
 }  // namespace llmd::plugin

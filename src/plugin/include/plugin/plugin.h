@@ -5,9 +5,9 @@
 
 namespace llmd::plugin {
 
-/// A configured plugin instance. What it does comes from the interfaces it implements besides this one: a scorer, a
-/// filter, a producer … (schedule/interfaces.h, request/parser.h). Instances are immutable after loading; anything that
-/// changes lives in a StateStore object or in the request.
+/// A configured plugin instance. What it does comes from the interfaces it implements besides this
+/// one: a scorer, a filter, a producer … (schedule/interfaces.h, request/parser.h). Instances are
+/// immutable after loading; anything that changes lives in a StateStore object or in the request.
 /// Threading: all methods are called from many loops at once.
 class Plugin {
  public:
@@ -17,7 +17,8 @@ class Plugin {
   /// The instance name: unique within a configuration; defaults to the type.
   const std::string& name() const { return name_; }
 
-  /// What /debug/plugins/state shows for this instance, as a JSON value; "" when there is nothing to show.
+  /// What /debug/plugins/state shows for this instance, as a JSON value; "" when there is nothing
+  /// to show.
   virtual std::string dump_state() const { return {}; }
 
  private:

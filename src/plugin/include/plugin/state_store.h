@@ -10,9 +10,9 @@
 
 namespace llmd::plugin {
 
-/// Holds what outlives a configuration: indexes, ledgers, rotation stamps, queues; keyed by plugin name and C++ type, so a
-/// reloaded plugin of the same name goes on with its state.
-/// Threading: any; used at load time only.
+/// Holds what outlives a configuration: indexes, ledgers, rotation stamps, queues; keyed by plugin
+/// name and C++ type, so a reloaded plugin of the same name goes on with its state. Threading: any;
+/// used at load time only.
 class StateStore {
  public:
   /// The state of plugin `name`, made by `make()` when there is none yet.
