@@ -40,6 +40,7 @@ class Director {
 
  private:
   friend class LoopDirector;
+  friend class Session;
   void attach(LoopDirector& loop);
   void detach(LoopDirector& loop);
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "fleet/metrics_source.h"
 #include "metric/registry.h"
 #include "request/parser.h"
 #include "schedule/interfaces.h"
@@ -55,6 +56,8 @@ struct Pipeline {
   std::vector<Step<PreRequest>> pre_request;
   std::vector<Step<ResponseHook>> response;
   const SaturationDetector* detector = nullptr;
+  const fleet::MetricsSource* metrics_source = nullptr;        // null: nothing is scraped
+  const fleet::MetricsExtractor* metrics_extractor = nullptr;
   std::unique_ptr<Admission> admission;
 
   std::vector<std::pair<std::string, bool>> gates;  // feature gates with their effective value

@@ -1,0 +1,453 @@
+#include "route/session.h"
+
+#include <deque>
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "base/check.h"
+#include "metric/registry.h"
+#include "route/director.h"
+#include "schedule/pipeline.h"
+#include "session_states.h"
+
+namespace llmd::route {
+namespace {
+
+using schedule::EndCause;
+using schedule::Progress;
+using schedule::RequestContext;
+
+class StepExecutor final : public Executor {
+ public:
+  void post(std::move_only_function<void()> work) override { queue_.push_back(std::move(work)); }
+  void run() {
+    while (!queue_.empty()) {
+      auto work = std::move(queue_.front());
+      queue_.pop_front();
+      work();
+    }
+  }
+
+ private:
+  std::deque<std::move_only_function<void()>> queue_;
+};
+
+/// Accepts any body; the model is the whole body.
+class WholeBodyParser final : public request::Parser {
+  struct Scan final : request::BodyScan {
+    void feed(std::string_view) override {}
+    Result<request::RequestView> finish(std::string_view body) override {
+      if (body == "bad") return fail(Code::kBadRequest, "unreadable");
+      request::RequestView view;
+      view.model = body;
+      view.rewritable = true;
+      return view;
+    }
+  };
+
+ public:
+  std::span<const std::string_view> path_suffixes() const override { return {}; }
+  request::BodyScan* scan_request(std::string_view, Arena& arena) const override { return arena.make<Scan>(); }
+  request::UsageScan* scan_response(std::string_view, bool, Arena&) const override { return nullptr; }
+};
+
+class OnlyProfile final : public schedule::ProfileHandler {
+ public:
+  Status bind(std::span<const std::string>) override { return {}; }
+  size_t next(RequestContext& c, std::span<uint16_t> run) const override {
+    if (c.results[0].ran) return 0;
+    run[0] = 0;
+    return 1;
+  }
+  Status finish(RequestContext& c) const override {
+    if (c.results[0].failed) return fail(Code::kResourceExhausted, "none left");
+    c.primary = 0;
+    return {};
+  }
+};
+
+class FirstPicker final : public schedule::Picker {
+ public:
+  size_t pick(RequestContext&, std::span<const uint32_t> selected, std::span<const double>,
+              std::span<uint32_t> picked) const override {
+    picked[0] = selected[0];
+    return 1;
+  }
+};
+
+/// Suspends until the test resumes it.
+class LateProducer final : public schedule::Producer {
+ public:
+  Result<Progress> produce(RequestContext& c) const override {
+    ++calls;
+    if (ready) return Progress::kDone;
+    resume = c.suspend();
+    return Progress::kSuspended;
+  }
+  mutable int calls = 0;
+  mutable schedule::Resume resume;
+  bool ready = false;
+};
+
+class LateAdmission final : public schedule::Admission {
+ public:
+  Result<Progress> admit(RequestContext& c,
+                         const std::function<std::span<const schedule::Candidate>()>&) const override {
+    if (open) return Progress::kDone;
+    resume = c.suspend();
+    return Progress::kSuspended;
+  }
+  Nanos deadline() const override { return std::chrono::seconds(60); }
+  mutable schedule::Resume resume;
+  bool open = true;
+};
+
+class CountingHooks final : public schedule::PreRequest, public schedule::ResponseHook {
+ public:
+  Status pre_request(RequestContext&) const override {
+    ++charged;
+    return {};
+  }
+  void on_first_chunk(RequestContext&) const override { ++first_chunks; }
+  void on_end(RequestContext&, EndCause cause, const request::Usage&) const override { ends.push_back(cause); }
+  mutable int charged = 0;
+  mutable int first_chunks = 0;
+  mutable std::vector<EndCause> ends;
+};
+
+class SessionTest : public ::testing::Test, public SessionSink {
+ protected:
+  SessionTest() : fleet_(), director_(fleet_, metrics_, clock_) {
+    auto pipeline = std::make_shared<schedule::Pipeline>();
+    parser_ = own(*pipeline, std::make_unique<WholeBodyParser>());
+    const request::Parser* parsers[] = {parser_};
+    pipeline->parsers = request::ParserTable(parsers);
+    pipeline->handler.plugin = own(*pipeline, std::make_unique<OnlyProfile>());
+    schedule::Profile profile;
+    profile.name = "default";
+    profile.picker.plugin = own(*pipeline, std::make_unique<FirstPicker>());
+    pipeline->profiles.push_back(std::move(profile));
+    producer_ = own(*pipeline, std::make_unique<LateProducer>());
+    producer_->ready = true;
+    pipeline->producers.push_back({producer_, {}});
+    hooks_ = own(*pipeline, std::make_unique<CountingHooks>());
+    pipeline->pre_request.push_back({hooks_, {}});
+    pipeline->response.push_back({hooks_, {}});
+    auto admission = std::make_unique<LateAdmission>();
+    admission_ = admission.get();
+    pipeline->admission = std::move(admission);
+    director_.set_pipeline(pipeline);
+    set_fleet({"a"});
+    loop_.emplace(director_, LoopHost{executor_, rng_, 0, [this](Nanos d, std::move_only_function<void()> f) {
+                                        alarms_.emplace_back(d, std::move(f));
+                                      }});
+    session_.emplace(*loop_, *this);
+  }
+
+  template <class T>
+  static T* own(schedule::Pipeline& pipeline, std::unique_ptr<T> plugin) {
+    T* raw = plugin.get();
+    pipeline.plugins.push_back(std::move(plugin));
+    return raw;
+  }
+
+  void set_fleet(std::vector<std::string> names) {
+    std::vector<fleet::EndpointSpec> specs;
+    uint16_t port = 8000;
+    for (auto& name : names) specs.push_back({.name = name, .address = "10.0.0.1", .port = port++});
+    fleet_.set(std::move(specs));
+    executor_.run();
+  }
+
+  void forward(const Forward& f) override {
+    for (auto* endpoint : f.endpoints) forwarded_.push_back(endpoint->spec().name);
+    set_headers_.clear();
+    for (const auto& h : f.set_headers) set_headers_.emplace_back(h.name, h.value);
+  }
+  void reply(const Reply& r) override {
+    replies_.push_back(std::to_string(r.status) + " " + std::string(r.message) +
+                       (r.drop_reason.empty() ? "" : " [" + std::string(r.drop_reason) + "]"));
+  }
+
+  void request(std::string_view body = "m") {
+    session_->on_headers("POST", "/v1/completions?x=1", {}, false);
+    session_->on_body(body.substr(0, 1));
+    session_->on_end(body);
+  }
+  void fire_alarm() {
+    auto alarm = std::move(alarms_.front());
+    alarms_.pop_front();
+    alarm.second();
+  }
+
+  ManualClock clock_;
+  Rng rng_{1};
+  metric::Registry metrics_{1};
+  fleet::Fleet fleet_;
+  StepExecutor executor_;
+  Director director_;
+  std::optional<LoopDirector> loop_;
+  std::optional<Session> session_;
+  WholeBodyParser* parser_;
+  LateProducer* producer_;
+  LateAdmission* admission_;
+  CountingHooks* hooks_;
+  std::deque<std::pair<Nanos, std::move_only_function<void()>>> alarms_;
+  std::vector<std::string> forwarded_, replies_;
+  std::vector<std::pair<std::string, std::string>> set_headers_;
+};
+
+TEST_F(SessionTest, ForwardsAndEndsOnce) {
+  request();
+  ASSERT_EQ(forwarded_, std::vector<std::string>{"a"});
+  session_->on_response_headers(200, {});
+  session_->on_response_body("x");
+  session_->on_response_body("y");
+  session_->on_response_end();
+  EXPECT_FALSE(session_->active());
+  EXPECT_EQ(hooks_->charged, 1);
+  EXPECT_EQ(hooks_->first_chunks, 1);
+  EXPECT_EQ(hooks_->ends, std::vector{EndCause::kNatural});
+  EXPECT_TRUE(replies_.empty());
+}
+
+TEST_F(SessionTest, MakesARequestIdWhenThereIsNone) {
+  request();
+  ASSERT_EQ(set_headers_.size(), 1u);
+  EXPECT_EQ(set_headers_[0].first, "x-request-id");
+  EXPECT_EQ(set_headers_[0].second.size(), 36u);
+}
+
+TEST_F(SessionTest, KeepsTheClientsRequestId) {
+  const HeaderField fields[] = {{"X-Request-Id", "mine"}};
+  session_->on_headers("POST", "/v1/completions", HeaderView(fields), false);
+  session_->on_end("m");
+  EXPECT_TRUE(set_headers_.empty());
+  EXPECT_EQ(session_->request_id(), "mine");
+}
+
+TEST_F(SessionTest, RefusesWithTheContractsTexts) {
+  request("bad");
+  EXPECT_EQ(replies_.back(), "400 inference error: BadRequest - unreadable");
+  request("");
+  EXPECT_EQ(replies_.back(), "400 inference error: BadRequest - model not found in request body");
+  set_fleet({});
+  request();
+  EXPECT_EQ(replies_.back(),
+            "503 inference error: ServiceUnavailable - failed to find endpoint candidates for serving the request "
+            "[rejected-no-endpoints]");
+  session_->on_headers("GET", "/v1/models", {}, true);
+  EXPECT_EQ(replies_.back(), "500 inference error: Internal - no pods available in datastore");
+  EXPECT_EQ(hooks_->charged, 0);
+  EXPECT_TRUE(hooks_->ends.empty());
+  EXPECT_FALSE(session_->active());
+}
+
+TEST_F(SessionTest, RoutesRequestsWithoutABodyToAnyEndpoint) {
+  session_->on_headers("GET", "/v1/models", {}, true);
+  EXPECT_EQ(forwarded_, std::vector<std::string>{"a"});
+  session_->on_response_headers(200, {});
+  session_->on_response_end();
+  EXPECT_TRUE(hooks_->ends.empty());
+}
+
+TEST_F(SessionTest, ResumesASuspendedProducer) {
+  producer_->ready = false;
+  request();
+  EXPECT_TRUE(forwarded_.empty());
+  producer_->ready = true;
+  producer_->resume();
+  EXPECT_TRUE(forwarded_.empty()) << "a resume runs on the loop, not in the caller";
+  executor_.run();
+  EXPECT_EQ(forwarded_.size(), 1u);
+}
+
+TEST_F(SessionTest, GoesOnWithoutAProducerThatIsLate) {
+  producer_->ready = false;
+  request();
+  ASSERT_EQ(alarms_.size(), 1u);
+  EXPECT_EQ(alarms_[0].first, std::chrono::milliseconds(400));
+  fire_alarm();
+  EXPECT_EQ(forwarded_.size(), 1u);
+  const int calls = producer_->calls;
+  producer_->ready = true;
+  producer_->resume();
+  executor_.run();
+  EXPECT_EQ(forwarded_.size(), 1u) << "a late result is discarded";
+  EXPECT_EQ(producer_->calls, calls);
+}
+
+TEST_F(SessionTest, DiscardsAResumeOfAnEarlierRequest) {
+  producer_->ready = false;
+  request();
+  const auto stale = producer_->resume;
+  session_->on_abort();
+  request();
+  stale();
+  executor_.run();
+  EXPECT_TRUE(forwarded_.empty());
+  EXPECT_TRUE(session_->active());
+}
+
+TEST_F(SessionTest, SurvivesAResumeAfterItsDestruction) {
+  producer_->ready = false;
+  request();
+  session_.reset();
+  producer_->resume();
+  executor_.run();
+  EXPECT_TRUE(forwarded_.empty());
+}
+
+TEST_F(SessionTest, AbortIsLegalWhileSuspended) {
+  producer_->ready = false;
+  request();
+  session_->on_abort();
+  EXPECT_FALSE(session_->active());
+  admission_->open = false;
+  request();
+  session_->on_abort();
+  EXPECT_FALSE(session_->active());
+  EXPECT_EQ(loop_->active_sessions(), 0u);
+  EXPECT_TRUE(hooks_->ends.empty()) << "nothing was committed";
+}
+
+TEST_F(SessionTest, TakesTheSnapshotAfterAdmission) {
+  admission_->open = false;
+  request();
+  set_fleet({"b"});
+  admission_->open = true;
+  admission_->resume();
+  executor_.run();
+  EXPECT_EQ(forwarded_, std::vector<std::string>{"b"});
+}
+
+TEST_F(SessionTest, RefusesAWaitingRequestAtItsDeadline) {
+  admission_->open = false;
+  request();
+  fire_alarm();
+  EXPECT_EQ(replies_.back(),
+            "429 inference error: ResourceExhausted - request timed out in queue [rejected-ttl-expired]");
+}
+
+TEST_F(SessionTest, RefusesWaitingRequestsWhenDraining) {
+  admission_->open = false;
+  request();
+  director_.begin_drain();
+  executor_.run();
+  ASSERT_EQ(replies_.size(), 1u);
+  EXPECT_NE(replies_[0].find("[rejected-shutting-down]"), std::string::npos);
+  EXPECT_FALSE(session_->active());
+}
+
+TEST_F(SessionTest, LetsAProducingRequestFinishWhenDraining) {
+  producer_->ready = false;
+  request();
+  director_.begin_drain();
+  executor_.run();
+  producer_->ready = true;
+  producer_->resume();
+  executor_.run();
+  EXPECT_EQ(forwarded_.size(), 1u);
+}
+
+TEST_F(SessionTest, AnswersWhenTheEndpointFailsBeforeItsHead) {
+  request();
+  session_->on_upstream_failed(UpstreamFailure::kConnect);
+  EXPECT_EQ(replies_.back().substr(0, 3), "503");
+  EXPECT_EQ(hooks_->ends, std::vector{EndCause::kError});
+  request();
+  session_->on_upstream_failed(UpstreamFailure::kTimeout);
+  EXPECT_EQ(replies_.back().substr(0, 3), "504");
+}
+
+TEST_F(SessionTest, EndsSilentlyWhenTheEndpointFailsAfterItsHead) {
+  request();
+  session_->on_response_headers(200, {});
+  session_->on_response_body("x");
+  session_->on_upstream_failed(UpstreamFailure::kReset);
+  EXPECT_TRUE(replies_.empty());
+  EXPECT_EQ(hooks_->ends, std::vector{EndCause::kError});
+}
+
+TEST_F(SessionTest, KeepsItsPipelineThroughAReload) {
+  producer_->ready = false;
+  request();
+  director_.set_pipeline(std::make_shared<schedule::Pipeline>());
+  executor_.run();
+  producer_->ready = true;
+  producer_->resume();
+  executor_.run();
+  EXPECT_EQ(forwarded_.size(), 1u);
+}
+
+/// Every illegal pair of the table is counted and changes nothing.
+TEST_F(SessionTest, IllegalEventsChangeNothing) {
+  const auto before = soft_check_failures();
+  session_->on_body("x");
+  session_->on_end("x");
+  session_->on_response_headers(200, {});
+  session_->on_response_body("x");
+  session_->on_response_end();
+  EXPECT_EQ(soft_check_failures(), before + 5);
+  session_->on_abort();
+  session_->on_upstream_failed(UpstreamFailure::kReset);
+  EXPECT_EQ(soft_check_failures(), before + 5);
+  request();
+  session_->on_headers("POST", "/", {}, false);
+  session_->on_end("y");
+  EXPECT_EQ(soft_check_failures(), before + 7);
+  EXPECT_EQ(forwarded_.size(), 1u);
+}
+
+TEST(SessionStates, AbortIsNeverIllegal) {
+  for (size_t s = 0; s < kStates; ++s) EXPECT_NE(rule(static_cast<State>(s), Event::kAbort), Rule::kIllegal);
+}
+
+TEST(SessionStates, LateEventsAreNeverIllegal) {
+  for (size_t s = 0; s < kStates; ++s)
+    for (auto e : {Event::kResume, Event::kDeadline, Event::kDrain})
+      EXPECT_NE(rule(static_cast<State>(s), e), Rule::kIllegal) << state_name(static_cast<State>(s));
+}
+
+/// Random event orders: nothing is answered twice, every charge is released once.
+TEST_F(SessionTest, ReleasesEveryChargeOnceUnderRandomEvents) {
+  Rng rng(20261129);
+  int started = 0;
+  for (int i = 0; i < 20000; ++i) {
+    switch (rng.below(12)) {
+      case 0:
+        if (!session_->active()) {
+          producer_->ready = rng.below(2) == 0;
+          admission_->open = rng.below(3) != 0;
+          forwarded_.clear();
+          replies_.clear();
+          ++started;
+          request(rng.below(8) == 0 ? "bad" : "m");
+        }
+        break;
+      case 1: producer_->ready = true; producer_->resume(); break;
+      case 2: admission_->open = true; admission_->resume(); break;
+      case 3: if (!alarms_.empty()) fire_alarm(); break;
+      case 4: session_->on_abort(); break;
+      case 5: session_->on_upstream_failed(UpstreamFailure::kReset); break;
+      case 6: executor_.run(); break;
+      default: {
+        const bool out = session_->active() && !forwarded_.empty();
+        if (out && rng.below(2)) session_->on_response_headers(200, {});
+        if (out && rng.below(2)) session_->on_response_body("x");
+        if (out && rng.below(4) == 0) session_->on_response_end();
+      }
+    }
+    ASSERT_LE(forwarded_.size(), 1u);
+    ASSERT_LE(replies_.size(), 1u);
+  }
+  session_->on_abort();
+  EXPECT_GT(started, 500);
+  EXPECT_EQ(static_cast<size_t>(hooks_->charged), hooks_->ends.size());
+  EXPECT_EQ(loop_->active_sessions(), 0u);
+}
+
+}  // namespace
+}  // namespace llmd::route
