@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cmath>
 
-namespace llmd::plugin::detail {
+namespace llmd::plugin::values {
 namespace {
 
 using codec::Node;
@@ -266,4 +266,4 @@ size_t location_length(std::string_view message, std::string_view file) {
   return end + 2;
 }
 
-}  // namespace llmd::plugin::detail
+}  // namespace llmd::plugin::values

@@ -25,7 +25,7 @@ Result<Made> Registry::make(const Descriptor& descriptor, const Context& context
   auto made = descriptor.make(context, parameters);
   if (!made) {
     Error error = std::move(made).error();
-    const size_t at = parameters ? detail::location_length(error.message, parameters->file) : 0;
+    const size_t at = parameters ? values::location_length(error.message, parameters->file) : 0;
     error.message.insert(
         at, "plugin '" + std::string(context.name) + "' (" + std::string(descriptor.type) + "): ");
     return fail(std::move(error));

@@ -18,7 +18,7 @@
 
 /// The parts of parameter tables that do not depend on the parameter struct. params.h is the
 /// interface.
-namespace llmd::plugin::detail {
+namespace llmd::plugin::values {
 
 /// A rule on one value, with its wording for the docs.
 struct Rule {
@@ -115,4 +115,4 @@ void append_item(std::string& list, std::string_view json);
 /// none.
 size_t location_length(std::string_view message, std::string_view file);
 
-}  // namespace llmd::plugin::detail
+}  // namespace llmd::plugin::values

@@ -54,12 +54,12 @@ struct Param {
   std::function<std::string(const P&)> print;  // as JSON
 
   /// Bounds, inclusive: numbers by value, durations in seconds, lists for each of their items.
-  Param min(double lowest) && { return std::move(*this).check(detail::at_least(lowest)); }
-  Param max(double highest) && { return std::move(*this).check(detail::at_most(highest)); }
-  Param positive() && { return std::move(*this).check(detail::above_zero()); }
+  Param min(double lowest) && { return std::move(*this).check(values::at_least(lowest)); }
+  Param max(double highest) && { return std::move(*this).check(values::at_most(highest)); }
+  Param positive() && { return std::move(*this).check(values::above_zero()); }
   /// The only values a string may have; a wrong one is answered with the nearest.
   Param one_of(std::vector<std::string_view> values) && {
-    return std::move(*this).check(detail::among(std::move(values)));
+    return std::move(*this).check(values::among(std::move(values)));
   }
   /// Still honoured; the loader warns when it is set.
   Param deprecated() && {
@@ -67,13 +67,13 @@ struct Param {
     return std::move(*this);
   }
   /// Any other rule on the document's value; `limits` describes it in the docs.
-  Param check(detail::Rule rule) && {
+  Param check(values::Rule rule) && {
     if (!info.limits.empty()) info.limits += ", ";
     info.limits += rule.limits;
     set = [inner = std::move(set), test = std::move(rule.test)](P& p,
                                                                 const codec::Node& n) -> Status {
       LLMD_TRY(inner(p, n));
-      return detail::each_item(n, test);
+      return values::each_item(n, test);
     };
     return std::move(*this);
   }
@@ -85,10 +85,10 @@ struct Param {
 template <class P, class T>
 Param<P> field(std::string_view name, T P::* member, std::string_view unit, std::string_view doc) {
   Param<P> param;
-  param.set = [member](P& p, const codec::Node& n) { return detail::read(n, p.*member); };
-  param.print = [member](const P& p) { return detail::to_json(p.*member); };
+  param.set = [member](P& p, const codec::Node& n) { return values::read(n, p.*member); };
+  param.print = [member](const P& p) { return values::to_json(p.*member); };
   param.info = {.name = std::string(name),
-                .type = std::string(detail::type_of<T>()),
+                .type = std::string(values::type_of<T>()),
                 .default_value = param.print(P{}),
                 .unit = std::string(unit),
                 .limits = {},
@@ -116,7 +116,7 @@ class Params {
   Status apply(P& values, const codec::Node* node) const {
     std::vector<std::string_view> names;
     for (const auto& param : params_) names.push_back(param.info.name);
-    return detail::apply(node, names, [&](size_t i, const codec::Node& value) {
+    return values::apply(node, names, [&](size_t i, const codec::Node& value) {
       return params_[i].set(values, value);
     });
   }
@@ -129,7 +129,7 @@ class Params {
   std::string print(const P& values) const {
     std::string out = "{";
     for (const auto& param : params_)
-      detail::append_member(out, param.info.name, param.print(values));
+      values::append_member(out, param.info.name, param.print(values));
     return out + "}";
   }
 
@@ -143,7 +143,7 @@ Param<P> object_field(std::string_view name, N P::* member, const Params<N>& tab
                       std::string_view doc) {
   Param<P> param;
   param.set = [member, table, name = std::string(name)](P& p, const codec::Node& n) -> Status {
-    return detail::in_object(table.apply(p.*member, &n), n, name + ".");
+    return values::in_object(table.apply(p.*member, &n), n, name + ".");
   };
   param.print = [member, table](const P& p) { return table.print(p.*member); };
   param.info = {.name = std::string(name),
@@ -163,7 +163,7 @@ Param<P> object_field(std::string_view name, std::optional<N> P::* member, const
                       std::string_view doc) {
   Param<P> param;
   param.set = [member, table, name = std::string(name)](P& p, const codec::Node& n) -> Status {
-    return detail::in_object(table.apply((p.*member).emplace(), &n), n, name + ".");
+    return values::in_object(table.apply((p.*member).emplace(), &n), n, name + ".");
   };
   param.print = [member, table](const P& p) {
     return p.*member ? table.print(*(p.*member)) : std::string("null");
@@ -185,16 +185,16 @@ Param<P> list_field(std::string_view name, std::vector<N> P::* member, const Par
                     std::string_view doc) {
   Param<P> param;
   param.set = [member, table, name = std::string(name)](P& p, const codec::Node& n) -> Status {
-    LLMD_TRY(detail::expect(n, codec::Node::Type::kList));
+    LLMD_TRY(values::expect(n, codec::Node::Type::kList));
     (p.*member).clear();
     for (size_t i = 0; i < n.items.size(); ++i)
-      LLMD_TRY(detail::in_object(table.apply((p.*member).emplace_back(), &n.items[i]), n.items[i],
+      LLMD_TRY(values::in_object(table.apply((p.*member).emplace_back(), &n.items[i]), n.items[i],
                                  name + "[" + std::to_string(i) + "]."));
     return {};
   };
   param.print = [member, table](const P& p) {
     std::string out = "[";
-    for (const auto& item : p.*member) detail::append_item(out, table.print(item));
+    for (const auto& item : p.*member) values::append_item(out, table.print(item));
     return out + "]";
   };
   param.info = {.name = std::string(name),

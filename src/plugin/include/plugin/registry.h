@@ -72,7 +72,7 @@ template <class T>
 Descriptor describe(Descriptor base) {
   base.make = [ignore = base.ignores_parameters](const Context& context,
                                                  const codec::Node* parameters) -> Result<Made> {
-    LLMD_TRY(detail::apply(ignore ? nullptr : parameters, {}, {}));
+    LLMD_TRY(values::apply(ignore ? nullptr : parameters, {}, {}));
     if constexpr (std::is_constructible_v<T, const Context&>)
       return Made{.plugin = std::make_unique<T>(context), .parameters = "{}"};
     else
