@@ -11,8 +11,12 @@ using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Nanos>;
 /// A moment of the calendar, for logs and wire formats.
 using WallTime = std::chrono::time_point<std::chrono::system_clock, Nanos>;
 
-inline double seconds(Nanos d) { return std::chrono::duration<double>(d).count(); }
-inline double millis(Nanos d) { return std::chrono::duration<double, std::milli>(d).count(); }
+inline double seconds(Nanos d) {
+  return std::chrono::duration<double>(d).count();
+}
+inline double millis(Nanos d) {
+  return std::chrono::duration<double, std::milli>(d).count();
+}
 
 /// Source of time, injected wherever behaviour depends on it.
 /// Threading: implementations may be read from any thread.

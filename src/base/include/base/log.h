@@ -29,14 +29,17 @@ struct Field {
 struct Options {
   Level level = Level::kInfo;
   Format format = Format::kJson;
-  int fd = 2;                       // where lines go
-  size_t ring_bytes = 256 * 1024;   // per thread that logs; a full ring drops the line and counts it
+  int fd = 2;                      // where lines go
+  size_t ring_bytes = 256 * 1024;  // per thread that logs; a full ring drops the line and counts it
 };
 
 /// Starts the writer thread; before it, and after stop(), lines are written at once by the caller.
 void start(const Options& options);
 /// Writes out everything logged so far and ends the writer thread.
 void stop();
+/// Writes out everything logged so far, on the calling thread. Not for loops: it takes a lock and
+/// may block.
+void flush();
 
 bool enabled(Level level);
 /// Lines dropped because a ring was full.
@@ -46,9 +49,17 @@ uint64_t dropped_lines();
 /// Threading: any. Cost on a loop: a copy into the thread's ring, no lock, no system call.
 void write(Level level, std::string_view message, std::initializer_list<Field> fields = {});
 
-inline void error(std::string_view m, std::initializer_list<Field> f = {}) { write(Level::kError, m, f); }
-inline void warn(std::string_view m, std::initializer_list<Field> f = {}) { write(Level::kWarn, m, f); }
-inline void info(std::string_view m, std::initializer_list<Field> f = {}) { if (enabled(Level::kInfo)) write(Level::kInfo, m, f); }
-inline void debug(std::string_view m, std::initializer_list<Field> f = {}) { if (enabled(Level::kDebug)) write(Level::kDebug, m, f); }
+inline void error(std::string_view m, std::initializer_list<Field> f = {}) {
+  write(Level::kError, m, f);
+}
+inline void warn(std::string_view m, std::initializer_list<Field> f = {}) {
+  write(Level::kWarn, m, f);
+}
+inline void info(std::string_view m, std::initializer_list<Field> f = {}) {
+  write(Level::kInfo, m, f);
+}
+inline void debug(std::string_view m, std::initializer_list<Field> f = {}) {
+  write(Level::kDebug, m, f);
+}
 
 }  // namespace llmd::log

@@ -27,11 +27,13 @@ std::string_view code_name(Code code);
 /// The HTTP status that answers a client for `code`.
 int http_status(Code code);
 
-/// A fault of a peer, of input, or of the environment. `message` is for people and holds no secrets and no prompt text.
+/// A fault of a peer, of input, or of the environment. `message` is for people and holds no secrets
+/// and no prompt text.
 struct Error {
   Code code = Code::kUnknown;
   std::string message;
-  std::string drop_reason;  // value of x-llm-d-request-dropped-reason; empty: the header is not sent
+  std::string
+      drop_reason;  // value of x-llm-d-request-dropped-reason; empty: the header is not sent
 
   /// The same error with "`context`: " in front of its message.
   Error in(std::string_view context) &&;
@@ -45,22 +47,26 @@ using Status = Result<void>;
 inline std::unexpected<Error> fail(Code code, std::string message, std::string drop_reason = {}) {
   return std::unexpected(Error{code, std::move(message), std::move(drop_reason)});
 }
-inline std::unexpected<Error> fail(Error error) { return std::unexpected(std::move(error)); }
+inline std::unexpected<Error> fail(Error error) {
+  return std::unexpected(std::move(error));
+}
 
 }  // namespace llmd
 
 /// Returns the error of `expr` (a Result) from the enclosing function when it failed.
-#define LLMD_TRY(expr)                                              \
-  do {                                                              \
+#define LLMD_TRY(expr)                                                \
+  do {                                                                \
     if (auto llmd_try_result = (expr); !llmd_try_result) [[unlikely]] \
-      return std::unexpected(std::move(llmd_try_result).error());   \
+      return std::unexpected(std::move(llmd_try_result).error());     \
   } while (0)
 
-/// Declares `lhs` with the value of `expr` (a Result), or returns its error from the enclosing function.
+/// Declares `lhs` with the value of `expr` (a Result), or returns its error from the enclosing
+/// function.
 #define LLMD_TRY_ASSIGN(lhs, expr) LLMD_TRY_ASSIGN_(LLMD_CONCAT_(llmd_try_, __LINE__), lhs, expr)
-#define LLMD_TRY_ASSIGN_(tmp, lhs, expr)                              \
-  auto tmp = (expr);                                                  \
-  if (!tmp) [[unlikely]] return std::unexpected(std::move(tmp).error()); \
+#define LLMD_TRY_ASSIGN_(tmp, lhs, expr)            \
+  auto tmp = (expr);                                \
+  if (!tmp) [[unlikely]]                            \
+    return std::unexpected(std::move(tmp).error()); \
   lhs = std::move(*tmp)
 #define LLMD_CONCAT_(a, b) LLMD_CONCAT2_(a, b)
 #define LLMD_CONCAT2_(a, b) a##b

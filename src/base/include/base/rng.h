@@ -7,8 +7,8 @@ namespace llmd {
 
 __extension__ using uint128 = unsigned __int128;
 
-/// xoshiro256** seeded by splitmix64: small, fast, and the same sequence everywhere for one seed. Not for secrets.
-/// Threading: one thread; every loop owns one, every test injects one.
+/// xoshiro256** seeded by splitmix64: small, fast, and the same sequence everywhere for one seed.
+/// Not for secrets. Threading: one thread; every loop owns one, every test injects one.
 class Rng {
  public:
   explicit Rng(uint64_t seed) {

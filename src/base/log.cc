@@ -1,0 +1,329 @@
+#include "base/log.h"
+
+#include "json_escape.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+// Every thread that logs owns a ring of bytes. It formats a line straight into the free part of its
+// ring and publishes the line by moving `head`; whoever holds the drain mutex (the writer thread,
+// or the caller while there is none) copies published bytes out and moves `tail`. Invariants:
+//   1. tail <= head <= tail + capacity; both only grow.
+//   2. Bytes in [tail, head) are whole lines.
+//   3. Only the owner writes head; only the holder of the drain mutex writes tail.
+namespace llmd::log {
+namespace {
+
+constexpr auto kDrainInterval = std::chrono::milliseconds(20);
+
+class Ring {
+ public:
+  explicit Ring(size_t bytes)
+      : capacity_(std::bit_ceil(std::max<size_t>(bytes, 1024))),
+        data_(std::make_unique_for_overwrite<char[]>(capacity_)) {}
+
+  /// Calls visit(piece) for each published run of bytes, at most two, and frees them.
+  template <class Visit>
+  void drain(Visit&& visit) {
+    const uint64_t head = head_.load(std::memory_order_seq_cst);
+    const uint64_t tail = tail_.load(std::memory_order_relaxed);
+    const size_t from = tail & (capacity_ - 1);
+    const size_t length = head - tail;
+    const size_t first = std::min(length, capacity_ - from);
+    if (first != 0) visit(std::string_view(data_.get() + from, first));
+    if (length != first) visit(std::string_view(data_.get(), length - first));
+    tail_.store(head, std::memory_order_release);
+  }
+
+  std::atomic<bool> owner_gone{false};
+
+ private:
+  friend class LineWriter;
+  const size_t capacity_;
+  const std::unique_ptr<char[]> data_;
+  alignas(64) std::atomic<uint64_t> head_{0};
+  alignas(64) std::atomic<uint64_t> tail_{0};
+};
+
+/// Writes one line into the ring; nothing is visible to the drain before commit().
+class LineWriter {
+ public:
+  explicit LineWriter(Ring& ring)
+      : ring_(ring),
+        at_(ring.head_.load(std::memory_order_relaxed)),
+        limit_(ring.tail_.load(std::memory_order_acquire) + ring.capacity_) {}
+
+  void put(std::string_view piece) {
+    if (piece.size() > limit_ - at_) {
+      full_ = true;
+      return;
+    }
+    const size_t from = at_ & (ring_.capacity_ - 1);
+    const size_t first = std::min(piece.size(), ring_.capacity_ - from);
+    std::memcpy(ring_.data_.get() + from, piece.data(), first);
+    std::memcpy(ring_.data_.get(), piece.data() + first, piece.size() - first);
+    at_ += piece.size();
+  }
+
+  /// False when the line did not fit, and so is not written.
+  bool commit() {
+    if (full_) return false;
+    ring_.head_.store(at_, std::memory_order_seq_cst);
+    return true;
+  }
+
+ private:
+  Ring& ring_;
+  uint64_t at_;
+  const uint64_t limit_;
+  bool full_ = false;
+};
+
+/// Bytes of the writer thread's output, unchanged, to a file descriptor.
+class Sink {
+ public:
+  explicit Sink(int fd) : file_(::fdopen(::dup(fd), "w")) {
+    if (file_ == nullptr) return;
+    sink_.emplace(file_.get());
+    sink_->set_formatter(
+        std::make_unique<spdlog::pattern_formatter>("%v", spdlog::pattern_time_type::utc, ""));
+  }
+  void write(std::string_view lines) {
+    if (sink_ && !lines.empty())
+      sink_->log({spdlog::string_view_t(), spdlog::level::info, {lines.data(), lines.size()}});
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  const std::unique_ptr<std::FILE, Close> file_;
+  std::optional<spdlog::sinks::stdout_sink_base<spdlog::details::console_nullmutex>> sink_;
+};
+
+struct State {
+  std::atomic<Level> level{Level::kInfo};
+  std::atomic<Format> format{Format::kJson};
+  std::atomic<bool> running{false};
+  std::atomic<uint64_t> dropped{0};
+  std::atomic<size_t> ring_bytes{Options().ring_bytes};
+
+  std::mutex drain_mutex;
+  std::unique_ptr<Sink> sink = std::make_unique<Sink>(STDERR_FILENO);
+  std::string batch;
+  std::vector<std::shared_ptr<Ring>> rings;
+
+  std::condition_variable stop_signal;
+  std::thread writer;
+
+  /// Requires: drain_mutex held.
+  void drain() {
+    batch.clear();
+    std::erase_if(rings, [&](const auto& ring) {
+      // Read before draining: what the owner wrote last is then seen by this drain.
+      const bool gone = ring->owner_gone.load(std::memory_order_acquire);
+      ring->drain([&](std::string_view piece) { batch += piece; });
+      return gone;
+    });
+    sink->write(batch);
+  }
+
+  void run() {
+    std::unique_lock lock(drain_mutex);
+    while (running.load(std::memory_order_relaxed)) {
+      stop_signal.wait_for(lock, kDrainInterval);
+      drain();
+    }
+  }
+};
+
+/// Never destroyed, so that threads and static destructors may log until the process ends.
+State& state() {
+  static State& s = *new State;
+  return s;
+}
+
+/// Null before a thread's first line and after its thread-local destructors.
+thread_local Ring* thread_ring = nullptr;
+
+struct RingRelease {
+  std::shared_ptr<Ring> ring;
+  ~RingRelease() {
+    thread_ring = nullptr;
+    if (ring) ring->owner_gone.store(true, std::memory_order_release);
+  }
+};
+
+Ring& own_ring() {
+  if (thread_ring == nullptr) [[unlikely]] {
+    thread_local RingRelease release;
+    auto ring = std::make_shared<Ring>(state().ring_bytes.load(std::memory_order_relaxed));
+    thread_ring = ring.get();
+    release.ring = ring;
+    const std::scoped_lock lock(state().drain_mutex);
+    state().rings.push_back(std::move(ring));
+  }
+  return *thread_ring;
+}
+
+std::string_view level_name(Level level) {
+  switch (level) {
+    case Level::kError:
+      return "error";
+    case Level::kWarn:
+      return "warn";
+    case Level::kInfo:
+    case Level::kVerbose:
+      return "info";
+    case Level::kDebug:
+      return "debug";
+    case Level::kTrace:
+      return "trace";
+  }
+  return "info";
+}
+
+/// The value as JSON; a string for what JSON has no number for.
+void put_value(LineWriter& line, const Field& field) {
+  char digits[32];
+  const auto number = [&](auto v) {
+    const auto end = std::to_chars(digits, digits + sizeof digits, v).ptr;
+    return std::string_view(digits, end - digits);
+  };
+  if (const auto* text = std::get_if<std::string_view>(&field.value)) {
+    line.put("\"");
+    escape_json(*text, [&](std::string_view piece) { line.put(piece); });
+    line.put("\"");
+  } else if (const auto* integer = std::get_if<int64_t>(&field.value)) {
+    line.put(number(*integer));
+  } else if (const auto* real = std::get_if<double>(&field.value)) {
+    if (std::isfinite(*real))
+      line.put(number(*real));
+    else
+      line.put(std::isnan(*real) ? "\"NaN\"" : *real > 0 ? "\"+Inf\"" : "\"-Inf\"");
+  } else {
+    line.put(std::get<bool>(field.value) ? "true" : "false");
+  }
+}
+
+void put_json(LineWriter& line, Level level, WallTime now, std::string_view message,
+              std::initializer_list<Field> fields) {
+  const auto escaped = [&](std::string_view text) {
+    escape_json(text, [&](std::string_view piece) { line.put(piece); });
+  };
+  const int64_t micros = now.time_since_epoch().count() / 1000;
+  char time[48];
+  const auto end =
+      fmt::format_to_n(time, sizeof time, "{}.{:06}", micros / 1'000'000, micros % 1'000'000).out;
+  line.put("{\"level\":\"");
+  line.put(level_name(level));
+  line.put("\",\"ts\":");
+  line.put({time, static_cast<size_t>(end - time)});
+  line.put(",\"msg\":\"");
+  escaped(message);
+  line.put("\"");
+  for (const auto& field : fields) {
+    line.put(",\"");
+    escaped(field.key);
+    line.put("\":");
+    put_value(line, field);
+  }
+  line.put("}\n");
+}
+
+void put_console(LineWriter& line, Level level, WallTime now, std::string_view message,
+                 std::initializer_list<Field> fields) {
+  const int64_t micros = now.time_since_epoch().count() / 1000;
+  char head[64];
+  const auto end = fmt::format_to_n(head, sizeof head, "{:%Y-%m-%dT%H:%M:%S}.{:06}Z {:<5} ",
+                                    fmt::gmtime(static_cast<std::time_t>(micros / 1'000'000)),
+                                    micros % 1'000'000, level_name(level))
+                       .out;
+  line.put({head, static_cast<size_t>(end - head)});
+  escape_json(message, [&](std::string_view piece) { line.put(piece); });
+  for (const auto& field : fields) {
+    line.put(" ");
+    line.put(field.key);
+    line.put("=");
+    put_value(line, field);
+  }
+  line.put("\n");
+}
+
+}  // namespace
+
+void start(const Options& options) {
+  State& s = state();
+  const std::scoped_lock lock(s.drain_mutex);
+  CHECK(!s.running.load());
+  s.drain();
+  s.sink = std::make_unique<Sink>(options.fd);
+  s.level = options.level;
+  s.format = options.format;
+  s.ring_bytes = options.ring_bytes;
+  s.running = true;
+  s.writer = std::thread([&s] { s.run(); });
+}
+
+void stop() {
+  State& s = state();
+  {
+    const std::scoped_lock lock(s.drain_mutex);
+    if (!s.running.load()) return;
+    s.running = false;
+  }
+  s.stop_signal.notify_one();
+  s.writer.join();
+  flush();
+}
+
+void flush() {
+  const std::scoped_lock lock(state().drain_mutex);
+  state().drain();
+}
+
+bool enabled(Level level) {
+  return level <= state().level.load(std::memory_order_relaxed);
+}
+
+uint64_t dropped_lines() {
+  return state().dropped.load(std::memory_order_relaxed);
+}
+
+void write(Level level, std::string_view message, std::initializer_list<Field> fields) {
+  if (!enabled(level)) return;
+  State& s = state();
+  LineWriter line(own_ring());
+  const auto now = real_clock().wall();
+  if (s.format.load(std::memory_order_relaxed) == Format::kJson)
+    put_json(line, level, now, message, fields);
+  else
+    put_console(line, level, now, message, fields);
+  if (!line.commit()) s.dropped.fetch_add(1, std::memory_order_relaxed);
+  // Sequentially consistent with commit(): either stop()'s last drain sees the line, or this load
+  // sees the stop.
+  if (!s.running.load(std::memory_order_seq_cst)) [[unlikely]]
+    flush();
+}
+
+}  // namespace llmd::log
