@@ -20,7 +20,8 @@ void* Arena::allocate_slow(size_t bytes, size_t alignment) {
 }
 
 void Arena::reset() {
-  if (chunks_.size() > 1 && chunks_.back().size <= kRetainedBytesMax) chunks_.front() = std::move(chunks_.back());
+  if (chunks_.size() > 1 && chunks_.back().size <= kRetainedBytesMax)
+    chunks_.front() = std::move(chunks_.back());
   chunks_.resize(1);
   capacity_ = chunks_[0].size;
   next_ = chunks_[0].data.get();

@@ -12,10 +12,11 @@
 
 namespace llmd {
 
-/// Bump allocator that holds everything a request needs for as long as the request lives. Destructors do not run, so
-/// only trivially destructible types fit. reset() keeps the largest chunk (up to kRetainedBytesMax), so an arena that is
-/// reused for requests of one kind stops allocating.
-/// Threading: one thread. Cost: a pointer bump; one heap allocation per extra chunk (each at least twice the last).
+/// Bump allocator that holds everything a request needs for as long as the request lives.
+/// Destructors do not run, so only trivially destructible types fit. reset() keeps the largest
+/// chunk (up to kRetainedBytesMax), so an arena that is reused for requests of one kind stops
+/// allocating. Threading: one thread. Cost: a pointer bump; one heap allocation per extra chunk
+/// (each at least twice the last).
 class Arena {
  public:
   explicit Arena(size_t first_chunk_bytes = 4096);
@@ -24,7 +25,8 @@ class Arena {
 
   void* allocate(size_t bytes, size_t alignment) {
     const auto at = (reinterpret_cast<uintptr_t>(next_) + alignment - 1) & ~(alignment - 1);
-    if (at + bytes > reinterpret_cast<uintptr_t>(end_)) [[unlikely]] return allocate_slow(bytes, alignment);
+    if (at + bytes > reinterpret_cast<uintptr_t>(end_)) [[unlikely]]
+      return allocate_slow(bytes, alignment);
     next_ = reinterpret_cast<char*>(at + bytes);
     return reinterpret_cast<void*>(at);
   }
