@@ -2,17 +2,17 @@
 # Installs what llmd needs to build, test and be measured, on Debian 12 as root. Idempotent: a second run does nothing
 # and takes under a second. Versions are those of Debian 12 plus the pinned Python packages below.
 #
-#   scripts/setup.sh [build|test|bench|lint]   each level includes the ones before it (lint: build only)
+#   scripts/setup.sh [build|test|bench|lint]   each level includes the ones before it (lint: build and test packages)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 level=${1:-build}
 
-build_packages=(g++ cmake ninja-build ccache mold pkg-config
+build_packages=(g++ make cmake ninja-build ccache mold pkg-config util-linux
   libboost1.81-dev libyaml-cpp-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev
   libmimalloc-dev libssl-dev zlib1g-dev)
 test_packages=(libgtest-dev libbenchmark-dev libsimdjson-dev python3-venv curl)
 bench_packages=(nginx-light wrk)
-lint_packages=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev lld-19)
+lint_packages=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev lld-19 git)
 python_packages=(openai==1.109.1 httpx==0.28.1 pytest==8.4.2)
 
 case $level in
@@ -23,20 +23,32 @@ case $level in
   *) echo "setup: unknown level '$level'; one of build, test, bench, lint" >&2; exit 2 ;;
 esac
 
+# Runs a command that uses the network, three times at most; its output is shown only when it fails for good.
+retry() {
+  local log attempt
+  log=$(mktemp)
+  for attempt in 1 2 3; do
+    if "$@" >"$log" 2>&1 </dev/null; then rm -f "$log"; return 0; fi
+    if [ "$attempt" -lt 3 ]; then sleep $((attempt * 5)); fi
+  done
+  tail -30 "$log" >&2
+  echo "setup: failed: $* (full log in $log)" >&2
+  return 1
+}
+
+installed=$(dpkg-query -W -f '${Package} ${Status}\n' 2>/dev/null | awk '$NF == "installed" {print $1}')
 missing=()
 for package in "${packages[@]}"; do
-  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  grep -qxF "$package" <<<"$installed" || missing+=("$package")
 done
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" -ne 0 ]; then
     echo "setup: run as root, or install: ${missing[*]}" >&2; exit 1
   fi
   echo "setup: installing ${#missing[@]} Debian packages: ${missing[*]}"
-  log=$(mktemp)
   export DEBIAN_FRONTEND=noninteractive
-  { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 ||
-    { tail -30 "$log" >&2; echo "setup: apt-get failed; full log in $log" >&2; exit 1; }
-  rm -f "$log"
+  retry apt-get update -qq
+  retry apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
 
 if [ "$level" = test ] || [ "$level" = bench ]; then
@@ -44,8 +56,9 @@ if [ "$level" = test ] || [ "$level" = bench ]; then
   if [ ! -e "$stamp" ]; then
     echo "setup: creating build/venv with ${python_packages[*]}"
     rm -rf build/venv
+    mkdir -p build
     python3 -m venv build/venv
-    build/venv/bin/pip install -q --disable-pip-version-check "${python_packages[@]}"
+    retry build/venv/bin/pip install -q --disable-pip-version-check "${python_packages[@]}"
     touch "$stamp"
   fi
 fi

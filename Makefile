@@ -1,0 +1,63 @@
+# Everyday commands. `make` alone lists them; the build itself is CMake with the presets of CMakePresets.json.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo run test test-all streams bench lint format fuzz docs clean
+
+JOBS ?= $(shell nproc)
+SECONDS_PER_TARGET ?= 300
+LLMD := build/release/apps/llmd/llmd
+
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup: ## Install the Debian packages that build, tests, benchmarks and lint need (as root)
+	@scripts/setup.sh bench
+	@scripts/setup.sh lint
+
+build: ## Build the release binary, build/release/apps/llmd/llmd
+	@scripts/setup.sh build
+	@scripts/build.sh release
+
+demo: build ## Replay the prefix-cache experiment on two simulated servers (about 90 s)
+	@mkdir -p build/demo
+	@$(LLMD) demo
+
+run: build ## Keep a simulated fleet and a router up until Ctrl-C
+	@exec setpriv --pdeathsig TERM scripts/run.sh $(LLMD)
+
+test: ## Build with ASan and UBSan, run unit and integration tests
+	@scripts/setup.sh test
+	@scripts/test.sh asan
+
+test-all: ## The same, then again under TSan with the longer checks
+	@scripts/setup.sh test
+	@scripts/test.sh asan --long
+	@scripts/test.sh tsan --long
+
+streams: build ## Hold 9 000 slow streams open at once through one router
+	@scripts/setup.sh test
+	@LLMD_BINARY=$(LLMD) build/venv/bin/python tests/integration/many_streams.py
+
+bench: ## Build and run the micro-benchmarks
+	@scripts/setup.sh bench
+	@scripts/build.sh bench
+	@scripts/bench.sh
+
+lint: ## Check formatting and run clang-tidy
+	@scripts/setup.sh lint
+	@scripts/lint.sh
+
+format: ## Rewrite the sources in the project's format
+	@scripts/setup.sh lint
+	@scripts/lint.sh --fix
+
+fuzz: ## Run every fuzz target, SECONDS_PER_TARGET=300 each
+	@scripts/setup.sh lint
+	@scripts/build.sh fuzz
+	@scripts/fuzz.sh $(SECONDS_PER_TARGET)
+
+docs: build ## Write the plugin reference page from the parameter tables
+	@$(LLMD) docs > docs/plugins.md
+
+clean: ## Remove build outputs, keeping the Python environment
+	@find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} + 2>/dev/null || true
