@@ -1,0 +1,55 @@
+#include "metric/registry.h"
+
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_set>
+
+namespace llmd::metric {
+namespace {
+
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+using TextSet = std::unordered_set<std::string, TextHash, std::equal_to<>>;
+
+}  // namespace
+
+struct LabelGuard::State {
+  explicit State(size_t n) : limit(n) {}
+
+  const size_t limit;
+  mutable std::shared_mutex mutex;
+  TextSet seen;
+  TextSet pinned;
+
+  /// Requires: the mutex held.
+  bool knows(std::string_view value) const {
+    return seen.contains(value) || pinned.contains(value);
+  }
+};
+
+LabelGuard::LabelGuard(size_t limit) : state_(std::make_unique<State>(limit)) {}
+LabelGuard::~LabelGuard() = default;
+
+std::string_view LabelGuard::admit(std::string_view value) {
+  if (value.empty()) return value;
+  {
+    const std::shared_lock lock(state_->mutex);
+    if (state_->knows(value)) return value;
+    if (state_->seen.size() >= state_->limit) return "other";
+  }
+  const std::unique_lock lock(state_->mutex);
+  if (state_->knows(value)) return value;
+  if (state_->seen.size() >= state_->limit) return "other";
+  state_->seen.emplace(value);
+  return value;
+}
+
+void LabelGuard::pin(std::string_view value) {
+  const std::unique_lock lock(state_->mutex);
+  state_->pinned.emplace(value);
+}
+
+}  // namespace llmd::metric
