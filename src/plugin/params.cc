@@ -64,17 +64,6 @@ Rule bound(std::string limits, std::function<bool(double)> holds) {
   return {std::move(limits), std::move(test)};
 }
 
-/// Integers as YAML writes them: decimal, 0x, 0o.
-std::optional<int64_t> integer(std::string_view text) {
-  const bool prefixed = text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'o');
-  if (!prefixed) return parse_int(text.starts_with('+') ? text.substr(1) : text);
-  int64_t value = 0;
-  const char* last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data() + 2, last, value, text[1] == 'x' ? 16 : 8);
-  if (error != std::errc() || end != last) return std::nullopt;
-  return value;
-}
-
 }  // namespace
 
 Rule at_least(double lowest) {
@@ -121,7 +110,8 @@ Status read(const Node& node, bool& value) {
 
 Result<int64_t> read_int(const Node& node, int64_t lowest, int64_t highest) {
   LLMD_TRY(expect(node, Node::Type::kInt));
-  const auto value = integer(node.text);
+  const std::string_view text = node.text;
+  const auto value = parse_int(text.starts_with('+') ? text.substr(1) : text);
   if (!value || *value < lowest || *value > highest)
     return fail(Code::kBadRequest, "must be an int from " + std::to_string(lowest) + " to " +
                                        std::to_string(highest) + ", not " + node.text);
@@ -131,9 +121,8 @@ Result<int64_t> read_int(const Node& node, int64_t lowest, int64_t highest) {
 Status read(const Node& node, double& value) {
   if (node.type != Node::Type::kInt && node.type != Node::Type::kFloat)
     return wrong(node, "number");
-  auto number = parse_double(node.text);
-  if (node.type == Node::Type::kInt && !number)
-    if (const auto whole = integer(node.text)) number = static_cast<double>(*whole);
+  const std::string_view text = node.text;
+  const auto number = parse_double(text.starts_with('+') ? text.substr(1) : text);
   if (!number || !std::isfinite(*number))
     return fail(Code::kBadRequest, "must be a finite number, not " + node.text);
   value = *number;
