@@ -1,7 +1,8 @@
 #pragma once
 
-/// The commands of the llmd binary: flags and wiring, one small file each. argv[0] is the command's name. The return
-/// value is the process's exit code: 0, 1 for a failure while running, 2 for bad flags or configuration.
+/// The commands of the llmd binary: flags and wiring, one small file each. argv[0] is the command's
+/// name. The return value is the process's exit code: 0, 1 for a failure while running, 2 for bad
+/// flags or configuration.
 namespace llmd {
 
 int run_router(int argc, char** argv);

@@ -1,9 +1,10 @@
+#include "commands.h"
+
+#include "base/text.h"
+
 #include <cstdio>
 #include <span>
 #include <string_view>
-
-#include "base/text.h"
-#include "commands.h"
 
 namespace {
 
@@ -42,8 +43,8 @@ int main(int argc, char** argv) {
   std::string_view names[std::size(kCommands)];
   for (size_t i = 0; i < std::size(kCommands); ++i) names[i] = kCommands[i].name;
   if (!name.empty())
-    std::fprintf(stderr, "llmd: unknown command '%.*s'%s\n\n", static_cast<int>(name.size()), name.data(),
-                 llmd::suggestion(name, names).c_str());
+    std::fprintf(stderr, "llmd: unknown command '%.*s'%s\n\n", static_cast<int>(name.size()),
+                 name.data(), llmd::suggestion(name, names).c_str());
   print_usage(stderr);
   return 2;
 }

@@ -1,8 +1,8 @@
 #include "fleet/metrics_source.h"
 
-#include <fmt/format.h>
-
 #include "base/text.h"
+
+#include <fmt/format.h>
 
 namespace llmd::fleet {
 
@@ -25,7 +25,8 @@ Result<SeriesSpec> parse_series_spec(std::string_view text) {
     const size_t equals = pair.find('=');
     if (equals == std::string_view::npos) return bad("a label needs the form name=value");
     std::string_view value = trim(pair.substr(equals + 1));
-    if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
+    if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
+      value = value.substr(1, value.size() - 2);
     spec.labels.emplace_back(trim(pair.substr(0, equals)), value);
   }
   return spec;

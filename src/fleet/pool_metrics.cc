@@ -16,7 +16,9 @@ metric::Gauge pool_gauge(metric::Registry& registry, std::string_view pool, std:
   return registry.family(definition).gauge(labels);
 }
 
-double two_decimals(double v) { return std::round(v * 100) / 100; }
+double two_decimals(double v) {
+  return std::round(v * 100) / 100;
+}
 
 }  // namespace
 
@@ -30,31 +32,35 @@ MeanDeviation mean_deviation(const std::vector<double>& values) {
   return {two_decimals(mean), values.size() > 1 ? two_decimals(std::sqrt(squares / (n - 1))) : 0};
 }
 
-PoolMetrics::PoolMetrics(Fleet& fleet, metric::Registry& registry, std::string pool, Nanos stale_after)
+PoolMetrics::PoolMetrics(Fleet& fleet, metric::Registry& registry, std::string pool,
+                         Nanos stale_after)
     : fleet_(fleet),
       pool_(std::move(pool)),
       stale_after_(stale_after),
       kv_usage_{pool_gauge(registry, pool_, "llm_d_epp_average_kv_cache_utilization",
-                           "inference_pool_average_kv_cache_utilization", "Mean KV cache usage of the pool."),
+                           "inference_pool_average_kv_cache_utilization",
+                           "Mean KV cache usage of the pool."),
                 pool_gauge(registry, pool_, "llm_d_epp_std_dev_kv_cache_utilization", "",
                            "Standard deviation of the KV cache usage.")},
-      queue_{pool_gauge(registry, pool_, "llm_d_epp_average_queue_size", "inference_pool_average_queue_size",
-                        "Mean number of waiting requests."),
+      queue_{pool_gauge(registry, pool_, "llm_d_epp_average_queue_size",
+                        "inference_pool_average_queue_size", "Mean number of waiting requests."),
              pool_gauge(registry, pool_, "llm_d_epp_std_dev_queue_size", "",
                         "Standard deviation of the waiting requests.")},
-      running_{pool_gauge(registry, pool_, "llm_d_epp_average_running_requests",
-                          "inference_pool_average_running_requests", "Mean number of running requests."),
-               pool_gauge(registry, pool_, "llm_d_epp_std_dev_running_requests", "",
-                          "Standard deviation of the running requests.")},
+      running_{
+          pool_gauge(registry, pool_, "llm_d_epp_average_running_requests",
+                     "inference_pool_average_running_requests", "Mean number of running requests."),
+          pool_gauge(registry, pool_, "llm_d_epp_std_dev_running_requests", "",
+                     "Standard deviation of the running requests.")},
       ready_(pool_gauge(registry, pool_, "llm_d_epp_ready_endpoints", "inference_pool_ready_pods",
                         "Endpoints with fresh metrics.")),
-      per_endpoint_(registry.family({"llm_d_epp_per_endpoint_queue_size",
-                                     Kind::kGauge,
-                                     "Waiting requests of an endpoint.",
-                                     {"name", "model_server_endpoint"},
-                                     {},
-                                     {{"inference_pool_per_pod_queue_size",
-                                       {{"name", "name"}, {"model_server_pod", "model_server_endpoint"}}}}})),
+      per_endpoint_(
+          registry.family({"llm_d_epp_per_endpoint_queue_size",
+                           Kind::kGauge,
+                           "Waiting requests of an endpoint.",
+                           {"name", "model_server_endpoint"},
+                           {},
+                           {{"inference_pool_per_pod_queue_size",
+                             {{"name", "name"}, {"model_server_pod", "model_server_endpoint"}}}}})),
       collector_(registry.on_collect([this] { collect(); })) {}
 
 void PoolMetrics::refresh(TimePoint now) {
@@ -81,11 +87,13 @@ void PoolMetrics::refresh(TimePoint now) {
 void PoolMetrics::collect() {
   const auto snapshot = fleet_.snapshot();
   if (exposed_ && exposed_->version != snapshot->version)
-    for (const auto& endpoint : exposed_->endpoints) per_endpoint_.forget("model_server_endpoint", endpoint->spec().name);
+    for (const auto& endpoint : exposed_->endpoints)
+      per_endpoint_.forget("model_server_endpoint", endpoint->spec().name);
   exposed_ = snapshot;
   for (const auto& endpoint : snapshot->endpoints) {
     const std::array<std::string_view, 2> labels = {pool_, endpoint->spec().name};
-    per_endpoint_.gauge(labels).set(static_cast<double>(endpoint->metrics.load().waiting_queue_size));
+    per_endpoint_.gauge(labels).set(
+        static_cast<double>(endpoint->metrics.load().waiting_queue_size));
   }
 }
 

@@ -1,9 +1,10 @@
 #include "route/director.h"
 
-#include <algorithm>
-
 #include "request_probe.h"
+
 #include "route/session.h"
+
+#include <algorithm>
 
 namespace llmd::route {
 namespace {
@@ -56,12 +57,16 @@ void Director::detach(LoopDirector& loop) {
 }
 
 LoopDirector::LoopDirector(Director& director, LoopHost host)
-    : director_(director), host_(std::move(host)), series_(std::make_unique<RequestSeriesCache>(*director.probe_)) {
+    : director_(director),
+      host_(std::move(host)),
+      series_(std::make_unique<RequestSeriesCache>(*director.probe_)) {
   director_.attach(*this);
   snapshot_ = loop_local(director_.fleet_.snapshot());
 }
 
-LoopDirector::~LoopDirector() { director_.detach(*this); }
+LoopDirector::~LoopDirector() {
+  director_.detach(*this);
+}
 
 void LoopDirector::post(std::move_only_function<void()> work) {
   host_.executor.post([guard = std::weak_ptr(alive_), work = std::move(work)]() mutable {
@@ -70,12 +75,15 @@ void LoopDirector::post(std::move_only_function<void()> work) {
 }
 
 void LoopDirector::post_pipeline(schedule::PipelinePtr pipeline) {
-  post([this, pipeline = std::move(pipeline)]() mutable { pipeline_ = loop_local(std::move(pipeline)); });
+  post([this, pipeline = std::move(pipeline)]() mutable {
+    pipeline_ = loop_local(std::move(pipeline));
+  });
 }
 
 void LoopDirector::post_snapshot(fleet::SnapshotPtr snapshot) {
   post([this, snapshot = std::move(snapshot)]() mutable {
-    if (!snapshot_ || snapshot_->version < snapshot->version) snapshot_ = loop_local(std::move(snapshot));
+    if (!snapshot_ || snapshot_->version < snapshot->version)
+      snapshot_ = loop_local(std::move(snapshot));
   });
 }
 

@@ -1,9 +1,9 @@
 #include "request_probe.h"
 
+#include "metric/buckets.h"
+
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <fmt/format.h>
-
-#include "metric/buckets.h"
 
 namespace llmd::route {
 namespace {
@@ -15,8 +15,8 @@ using metric::Twin;
 constexpr size_t kLabelValuesMax = 1000;
 constexpr size_t kCachedSeriesMax = 4096;
 
-const std::vector<std::string_view> kRequestLabels = {"model_name", "target_model_name", "fairness_id",
-                                                      "priority"};
+const std::vector<std::string_view> kRequestLabels = {"model_name", "target_model_name",
+                                                      "fairness_id", "priority"};
 
 std::vector<std::string_view> request_labels_and(std::string_view extra) {
   auto labels = kRequestLabels;
@@ -25,8 +25,10 @@ std::vector<std::string_view> request_labels_and(std::string_view extra) {
 }
 
 /// The deprecated name of a request family: inference_objective_NAME with model labels and `more`.
-Twin objective_twin(std::string_view name, std::vector<std::pair<std::string_view, std::string_view>> more = {}) {
-  more.insert(more.begin(), {{"model_name", "model_name"}, {"target_model_name", "target_model_name"}});
+Twin objective_twin(std::string_view name,
+                    std::vector<std::pair<std::string_view, std::string_view>> more = {}) {
+  more.insert(more.begin(),
+              {{"model_name", "model_name"}, {"target_model_name", "target_model_name"}});
   return {name, std::move(more)};
 }
 
@@ -49,40 +51,68 @@ struct RequestProbe::Families {
   metric::Family& attempts;
 
   explicit Families(metric::Registry& r)
-      : total(r.family({"llm_d_epp_request_total", Kind::kCounter, "Requests scheduled.", kRequestLabels, {},
-                        {objective_twin("inference_objective_request_total", {{"priority", "priority"}})}})),
-        errors(r.family({"llm_d_epp_request_error_total", Kind::kCounter, "Requests that ended with an error.",
-                         request_labels_and("error_code"), {},
+      : total(r.family(
+            {"llm_d_epp_request_total",
+             Kind::kCounter,
+             "Requests scheduled.",
+             kRequestLabels,
+             {},
+             {objective_twin("inference_objective_request_total", {{"priority", "priority"}})}})),
+        errors(r.family({"llm_d_epp_request_error_total",
+                         Kind::kCounter,
+                         "Requests that ended with an error.",
+                         request_labels_and("error_code"),
+                         {},
                          {objective_twin("inference_objective_request_error_total",
                                          {{"error_code", "error_code"}})}})),
-        running(r.family({"llm_d_epp_request_running", Kind::kGauge, "Requests sent to an endpoint and not finished.",
-                          kRequestLabels, {},
-                          {{"inference_objective_running_requests", {{"model_name", "model_name"}}}}})),
-        duration(histogram(r, "request_duration_seconds", "Time from the request's head to the end of its answer.",
+        running(
+            r.family({"llm_d_epp_request_running",
+                      Kind::kGauge,
+                      "Requests sent to an endpoint and not finished.",
+                      kRequestLabels,
+                      {},
+                      {{"inference_objective_running_requests", {{"model_name", "model_name"}}}}})),
+        duration(histogram(r, "request_duration_seconds",
+                           "Time from the request's head to the end of its answer.",
                            metric::kGeneralBuckets, "request_duration_seconds")),
-        request_bytes(histogram(r, "request_size_bytes", "Size of request bodies.", metric::kSizeBuckets,
-                                "request_sizes")),
+        request_bytes(histogram(r, "request_size_bytes", "Size of request bodies.",
+                                metric::kSizeBuckets, "request_sizes")),
         response_bytes(histogram(r, "response_size_bytes", "Size of response bodies.",
                                  metric::kResponseSizeBuckets, "response_sizes")),
-        input_tokens(histogram(r, "request_input_tokens", "Prompt tokens, as the model server reports them.",
+        input_tokens(histogram(r, "request_input_tokens",
+                               "Prompt tokens, as the model server reports them.",
                                metric::kTokenBuckets, "input_tokens")),
-        output_tokens(histogram(r, "request_output_tokens", "Generated tokens, as the model server reports them.",
+        output_tokens(histogram(r, "request_output_tokens",
+                                "Generated tokens, as the model server reports them.",
                                 metric::kOutputTokenBuckets, "output_tokens")),
-        cached_tokens(histogram(r, "request_cached_tokens", "Prompt tokens served from the KV cache.",
-                                metric::kTokenBuckets, "prompt_cached_tokens")),
+        cached_tokens(histogram(r, "request_cached_tokens",
+                                "Prompt tokens served from the KV cache.", metric::kTokenBuckets,
+                                "prompt_cached_tokens")),
         ntpot(histogram(r, "request_ntpot_seconds", "Request duration over generated tokens.",
                         metric::kNtpotBuckets, "normalized_time_per_output_token_seconds")),
-        ttft(r.family({"llm_d_epp_request_ttft_seconds", Kind::kHistogram,
+        ttft(r.family({"llm_d_epp_request_ttft_seconds",
+                       Kind::kHistogram,
                        "Time from the request's head to the first byte of the answer's body.",
-                       request_labels_and("streaming"), metric::kTtftBuckets, {}})),
-        tpot(r.family({"llm_d_epp_request_streaming_tpot_seconds", Kind::kHistogram,
-                       "Time per output token after the first, streamed answers.", kRequestLabels,
-                       metric::kTpotBuckets, {}})),
-        itl(r.family({"llm_d_epp_request_streaming_itl_seconds", Kind::kHistogram,
-                      "Gap between consecutive chunks of a streamed answer.", kRequestLabels,
-                      metric::kItlBuckets, {}})),
-        attempts(r.family({"llm_d_epp_scheduler_attempts_total", Kind::kCounter, "Scheduling attempts.",
-                           {"status", "target_model_name", "endpoint_name", "namespace", "port"}, {},
+                       request_labels_and("streaming"),
+                       metric::kTtftBuckets,
+                       {}})),
+        tpot(r.family({"llm_d_epp_request_streaming_tpot_seconds",
+                       Kind::kHistogram,
+                       "Time per output token after the first, streamed answers.",
+                       kRequestLabels,
+                       metric::kTpotBuckets,
+                       {}})),
+        itl(r.family({"llm_d_epp_request_streaming_itl_seconds",
+                      Kind::kHistogram,
+                      "Gap between consecutive chunks of a streamed answer.",
+                      kRequestLabels,
+                      metric::kItlBuckets,
+                      {}})),
+        attempts(r.family({"llm_d_epp_scheduler_attempts_total",
+                           Kind::kCounter,
+                           "Scheduling attempts.",
+                           {"status", "target_model_name", "endpoint_name", "namespace", "port"},
+                           {},
                            {{"inference_extension_scheduler_attempts_total",
                              {{"status", "status"},
                               {"target_model_name", "target_model_name"},
@@ -90,16 +120,22 @@ struct RequestProbe::Families {
                               {"namespace", "namespace"},
                               {"port", "port"}}}}})) {}
 
-  /// A family over the request labels with a twin inference_objective_TWIN. Names live as long as the process.
-  static metric::Family& histogram(metric::Registry& r, std::string_view name, std::string_view help,
-                                   std::span<const double> buckets, std::string_view twin) {
+  /// A family over the request labels with a twin inference_objective_TWIN. Names live as long as
+  /// the process.
+  static metric::Family& histogram(metric::Registry& r, std::string_view name,
+                                   std::string_view help, std::span<const double> buckets,
+                                   std::string_view twin) {
     static std::mutex mutex;
     static std::vector<std::unique_ptr<std::string>> names;
     const auto keep = [](std::string text) -> std::string_view {
       std::lock_guard lock(mutex);
       return *names.emplace_back(std::make_unique<std::string>(std::move(text)));
     };
-    return r.family({keep(fmt::format("llm_d_epp_{}", name)), Kind::kHistogram, help, kRequestLabels, buckets,
+    return r.family({keep(fmt::format("llm_d_epp_{}", name)),
+                     Kind::kHistogram,
+                     help,
+                     kRequestLabels,
+                     buckets,
                      {objective_twin(keep(fmt::format("inference_objective_{}", twin)))}});
   }
 };
@@ -117,17 +153,26 @@ RequestProbe::RequestProbe(metric::Registry& r)
     : request_processing(plain_histogram(r, "llm_d_epp_request_processing_duration_seconds",
                                          "Time from the request's head to its decision or refusal.",
                                          metric::kRequestProcessingBuckets)),
-      response_processing(plain_histogram(r, "llm_d_epp_response_processing_duration_seconds",
-                                          "Time spent on a response: the sum over its chunks when streamed.",
-                                          metric::kResponseProcessingBuckets)),
-      scheduling(plain_histogram(r, "llm_d_epp_scheduler_e2e_duration_seconds", "Time of one scheduling cycle.",
-                                 metric::kFastBuckets,
+      response_processing(
+          plain_histogram(r, "llm_d_epp_response_processing_duration_seconds",
+                          "Time spent on a response: the sum over its chunks when streamed.",
+                          metric::kResponseProcessingBuckets)),
+      scheduling(plain_histogram(r, "llm_d_epp_scheduler_e2e_duration_seconds",
+                                 "Time of one scheduling cycle.", metric::kFastBuckets,
                                  {{"inference_extension_scheduler_e2e_duration_seconds", {}}})),
-      producers_failed(r.family({"llmd_degraded_decisions_total", Kind::kCounter,
-                                 "Decisions made although a producer failed or was late.", {}, {}, {}})
+      producers_failed(r.family({"llmd_degraded_decisions_total",
+                                 Kind::kCounter,
+                                 "Decisions made although a producer failed or was late.",
+                                 {},
+                                 {},
+                                 {}})
                            .counter({})),
-      stale_resumes(r.family({"llmd_stale_resumes_total", Kind::kCounter,
-                              "Results discarded because their request had moved on.", {}, {}, {}})
+      stale_resumes(r.family({"llmd_stale_resumes_total",
+                              Kind::kCounter,
+                              "Results discarded because their request had moved on.",
+                              {},
+                              {},
+                              {}})
                         .counter({})),
       families_(std::make_shared<Families>(r)),
       models_(std::make_shared<metric::LabelGuard>(kLabelValuesMax)),
@@ -136,8 +181,9 @@ RequestProbe::RequestProbe(metric::Registry& r)
 RequestSeries RequestProbe::series(const RequestLabels& l) {
   auto& f = *families_;
   const auto priority = std::to_string(l.priority);
-  const std::array<std::string_view, 5> values = {models_->admit(l.model), models_->admit(l.target_model),
-                                                  fairness_->admit(l.fairness_id), priority, "false"};
+  const std::array<std::string_view, 5> values = {
+      models_->admit(l.model), models_->admit(l.target_model), fairness_->admit(l.fairness_id),
+      priority, "false"};
   auto streaming = values;
   streaming[4] = "true";
   const std::span<const std::string_view> base(values.data(), 4);
@@ -160,15 +206,17 @@ RequestSeries RequestProbe::series(const RequestLabels& l) {
 
 void RequestProbe::count_error(const RequestLabels& l, Code code) {
   const auto priority = std::to_string(l.priority);
-  const std::array<std::string_view, 5> values = {models_->admit(l.model), models_->admit(l.target_model),
-                                                  fairness_->admit(l.fairness_id), priority, code_name(code)};
+  const std::array<std::string_view, 5> values = {
+      models_->admit(l.model), models_->admit(l.target_model), fairness_->admit(l.fairness_id),
+      priority, code_name(code)};
   families_->errors.counter(values).add();
 }
 
-metric::Counter RequestProbe::attempts(bool success, std::string_view target_model, std::string_view endpoint,
-                                       std::string_view ns, std::string_view port) {
-  const std::array<std::string_view, 5> values = {success ? "success" : "failure", models_->admit(target_model),
-                                                  endpoint, ns, port};
+metric::Counter RequestProbe::attempts(bool success, std::string_view target_model,
+                                       std::string_view endpoint, std::string_view ns,
+                                       std::string_view port) {
+  const std::array<std::string_view, 5> values = {success ? "success" : "failure",
+                                                  models_->admit(target_model), endpoint, ns, port};
   return families_->attempts.counter(values);
 }
 
@@ -178,7 +226,8 @@ struct RequestSeriesCache::Maps {
   boost::unordered_flat_map<std::string, metric::Counter> attempts;
 };
 
-RequestSeriesCache::RequestSeriesCache(RequestProbe& probe) : probe_(probe), maps_(std::make_unique<Maps>()) {}
+RequestSeriesCache::RequestSeriesCache(RequestProbe& probe)
+    : probe_(probe), maps_(std::make_unique<Maps>()) {}
 RequestSeriesCache::~RequestSeriesCache() = default;
 
 RequestSeries& RequestSeriesCache::get(const RequestLabels& l) {
@@ -192,8 +241,9 @@ RequestSeries& RequestSeriesCache::get(const RequestLabels& l) {
   return map.emplace(key, probe_.series(l)).first->second;
 }
 
-metric::Counter RequestSeriesCache::attempt(std::string_view target_model, const std::string& endpoint,
-                                            const std::string& ns, uint16_t port) {
+metric::Counter RequestSeriesCache::attempt(std::string_view target_model,
+                                            const std::string& endpoint, const std::string& ns,
+                                            uint16_t port) {
   auto& key = maps_->key;
   key.assign(target_model).push_back('\0');
   key.append(endpoint).push_back('\0');
@@ -201,7 +251,8 @@ metric::Counter RequestSeriesCache::attempt(std::string_view target_model, const
   auto& map = maps_->attempts;
   if (const auto it = map.find(key); it != map.end()) return it->second;
   if (map.size() >= kCachedSeriesMax) map.clear();
-  return map.emplace(key, probe_.attempts(true, target_model, endpoint, ns, std::to_string(port))).first->second;
+  return map.emplace(key, probe_.attempts(true, target_model, endpoint, ns, std::to_string(port)))
+      .first->second;
 }
 
 }  // namespace llmd::route

@@ -1,14 +1,14 @@
 #pragma once
 
+#include "base/result.h"
+#include "metric/registry.h"
+
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "base/result.h"
-#include "metric/registry.h"
 
 namespace llmd::route {
 
@@ -20,7 +20,8 @@ struct RequestLabels {
   int32_t priority = 0;
 };
 
-/// Handles for one combination of labels. Made at the first request with it, kept for the life of the loop.
+/// Handles for one combination of labels. Made at the first request with it, kept for the life of
+/// the loop.
 struct RequestSeries {
   metric::Counter requests;
   metric::Gauge running;
@@ -39,14 +40,14 @@ class RequestProbe {
   /// Handles for these labels; names beyond the guard's limit are reported as "other".
   RequestSeries series(const RequestLabels& labels);
   void count_error(const RequestLabels& labels, Code code);
-  metric::Counter attempts(bool success, std::string_view target_model, std::string_view endpoint, std::string_view ns,
-                           std::string_view port);
+  metric::Counter attempts(bool success, std::string_view target_model, std::string_view endpoint,
+                           std::string_view ns, std::string_view port);
 
   metric::Histogram request_processing;
   metric::Histogram response_processing;
   metric::Histogram scheduling;
-  metric::Counter producers_failed;   // decisions made with less than the configured inputs
-  metric::Counter stale_resumes;      // results that came after their request had moved on
+  metric::Counter producers_failed;  // decisions made with less than the configured inputs
+  metric::Counter stale_resumes;     // results that came after their request had moved on
 
  private:
   struct Families;

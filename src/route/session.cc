@@ -1,17 +1,18 @@
 #include "route/session.h"
 
-#include <algorithm>
-#include <array>
-#include <charconv>
-
-#include <fmt/format.h>
+#include "request_probe.h"
+#include "session_states.h"
 
 #include "base/check.h"
 #include "base/log.h"
-#include "request_probe.h"
 #include "route/director.h"
 #include "schedule/pipeline.h"
-#include "session_states.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
 
 namespace llmd::route {
 
@@ -25,7 +26,9 @@ namespace {
 constexpr std::string_view kDefaultFairnessId = "default-flow";
 constexpr std::string_view kRoleLabel = "llm-d.ai/role";
 
-std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
+std::string_view path_of(std::string_view target) {
+  return target.substr(0, target.find('?'));
+}
 
 /// The value of the newer of two header names; a present but empty new name hides the old one.
 std::string_view either(HeaderView headers, std::string_view name, std::string_view old_name) {
@@ -33,7 +36,8 @@ std::string_view either(HeaderView headers, std::string_view name, std::string_v
   return value ? *value : headers.get(old_name);
 }
 
-/// Whether the endpoint may answer a request that is not an inference: not a prefill- or encode-only server.
+/// Whether the endpoint may answer a request that is not an inference: not a prefill- or
+/// encode-only server.
 bool serves_clients(const fleet::Endpoint& endpoint) {
   const auto* role = endpoint.label(kRoleLabel);
   return !role || (*role != "prefill" && *role != "encode" && *role != "encode-prefill");
@@ -45,10 +49,14 @@ struct HttpFailure {
 };
 HttpFailure describe(UpstreamFailure failure) {
   switch (failure) {
-    case UpstreamFailure::kConnect: return {503, "cannot connect to the model server"};
-    case UpstreamFailure::kReset: return {503, "the model server closed the connection before answering"};
-    case UpstreamFailure::kTimeout: return {504, "the model server did not answer in time"};
-    case UpstreamFailure::kProtocol: return {502, "the model server's answer is not valid HTTP"};
+    case UpstreamFailure::kConnect:
+      return {503, "cannot connect to the model server"};
+    case UpstreamFailure::kReset:
+      return {503, "the model server closed the connection before answering"};
+    case UpstreamFailure::kTimeout:
+      return {504, "the model server did not answer in time"};
+    case UpstreamFailure::kProtocol:
+      return {502, "the model server's answer is not valid HTTP"};
   }
   return {500, ""};
 }
@@ -63,8 +71,8 @@ std::string_view state_name(State state) {
 
 std::string_view event_name(Event event) {
   constexpr std::array<std::string_view, kEvents> names = {
-      "headers", "body", "end", "resume", "deadline", "drain", "response-headers", "response-body",
-      "response-end", "upstream-failed", "abort"};
+      "headers",          "body",          "end",          "resume",          "deadline", "drain",
+      "response-headers", "response-body", "response-end", "upstream-failed", "abort"};
   return names[static_cast<size_t>(event)];
 }
 
@@ -91,7 +99,7 @@ struct Session::Impl {
   std::string_view method;
 
   std::shared_ptr<Anchor> anchor;
-  uint64_t ticket = 0;           // of the current suspension; anything older is stale
+  uint64_t ticket = 0;  // of the current suspension; anything older is stale
   size_t next_producer = 0;
   bool producer_late = false;
 
@@ -113,14 +121,16 @@ struct Session::Impl {
     abort(EndCause::kClientDisconnect);
   }
 
-  // --- state machine -------------------------------------------------------------------------------------------------
+  // --- state machine
+  // -------------------------------------------------------------------------------------------------
 
   /// Whether `event` is to be handled now; illegal pairs are counted.
   bool accept(Event event) {
     const Rule r = rule(state, event);
     if (r == Rule::kHandled) return true;
     if (!SOFT_CHECK(r != Rule::kIllegal))
-      log::warn("session event out of order", {{"state", state_name(state)}, {"event", event_name(event)}});
+      log::warn("session event out of order",
+                {{"state", state_name(state)}, {"event", event_name(event)}});
     return false;
   }
 
@@ -176,7 +186,8 @@ struct Session::Impl {
 
   Session* owner = nullptr;
 
-  // --- request side --------------------------------------------------------------------------------------------------
+  // --- request side
+  // --------------------------------------------------------------------------------------------------
 
   void route_without_body() {
     auto& c = *context;
@@ -203,7 +214,8 @@ struct Session::Impl {
     if (!pipeline) return refuse({Code::kServiceUnavailable, "no configuration is loaded", {}});
     if (!parser)
       return refuse({Code::kBadRequest,
-                     fmt::format("no parser registered matching path suffix for: {}", c.path), {}});
+                     fmt::format("no parser registered matching path suffix for: {}", c.path),
+                     {}});
     auto parsed = scan->finish(whole);
     if (!parsed) return refuse(std::move(parsed).error());
     view = *parsed;
@@ -211,7 +223,8 @@ struct Session::Impl {
     c.target_model = view.model;
     if (view.rewritable && c.target_model.empty())
       return refuse({Code::kBadRequest, "model not found in request body", {}});
-    c.fairness_id = either(c.headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id");
+    c.fairness_id =
+        either(c.headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id");
     if (c.fairness_id.empty()) c.fairness_id = kDefaultFairnessId;
     schedule::prepare(c, *pipeline);
     admit();
@@ -220,13 +233,15 @@ struct Session::Impl {
   void admit() {
     auto& c = *context;
     const auto candidates = [&] { return locate(); };
-    auto admitted = pipeline->admission ? pipeline->admission->admit(c, candidates) : Progress::kDone;
+    auto admitted =
+        pipeline->admission ? pipeline->admission->admit(c, candidates) : Progress::kDone;
     if (!admitted) return refuse(std::move(admitted).error());
     if (*admitted == Progress::kSuspended) {
       if (loop.draining_) return refuse_draining();
       if (state != State::kWaiting) loop.waiting_.push_back(owner);
       state = State::kWaiting;
-      if (const Nanos limit = pipeline->admission->deadline(); limit != Nanos::max()) wake_after(limit);
+      if (const Nanos limit = pipeline->admission->deadline(); limit != Nanos::max())
+        wake_after(limit);
       return;
     }
     if (state == State::kWaiting) std::erase(loop.waiting_, owner);
@@ -241,7 +256,8 @@ struct Session::Impl {
 
   std::span<Candidate> located;  // room for candidates, reused when admission asks again
 
-  /// The endpoints as they are now, with their metrics. Taken after admission, and by admission while it decides.
+  /// The endpoints as they are now, with their metrics. Taken after admission, and by admission
+  /// while it decides.
   std::span<const Candidate> locate() {
     auto& c = *context;
     c.snapshot = loop.snapshot_;
@@ -259,7 +275,8 @@ struct Session::Impl {
     auto& c = *context;
     locate();
     if (c.candidates.empty())
-      return refuse({Code::kServiceUnavailable, "failed to find endpoint candidates for serving the request",
+      return refuse({Code::kServiceUnavailable,
+                     "failed to find endpoint candidates for serving the request",
                      "rejected-no-endpoints"});
     if (!pipeline->screeners.empty()) {
       auto keep = arena->array<bool>(c.candidates.size());
@@ -267,7 +284,8 @@ struct Session::Impl {
       std::ranges::fill(keep, true);
       for (const auto& step : pipeline->screeners) {
         std::ranges::fill(one, true);
-        if (auto ok = step.plugin->screen(c, c.candidates, one); !ok) return refuse(std::move(ok).error());
+        if (auto ok = step.plugin->screen(c, c.candidates, one); !ok)
+          return refuse(std::move(ok).error());
         for (size_t i = 0; i < keep.size(); ++i) keep[i] = keep[i] && one[i];
       }
       size_t n = 0;
@@ -344,7 +362,8 @@ struct Session::Impl {
       const TimePoint begin = clock.now();
       if (auto ok = step.plugin->pre_request(*context); !ok) {
         if (failure)
-          failure = Error{Code::kInternal, fmt::format("{}\n{}", failure->message, ok.error().message), {}};
+          failure = Error{
+              Code::kInternal, fmt::format("{}\n{}", failure->message, ok.error().message), {}};
         else
           failure = std::move(ok).error();
       }
@@ -378,7 +397,8 @@ struct Session::Impl {
     return {view.model, c.target_model, c.fairness_id, c.priority};
   }
 
-  // --- suspension ----------------------------------------------------------------------------------------------------
+  // --- suspension
+  // ----------------------------------------------------------------------------------------------------
 
   schedule::Resume make_resume() {
     if (!anchor) anchor = std::make_shared<Anchor>(this);
@@ -413,13 +433,15 @@ struct Session::Impl {
     if (!accept(Event::kDeadline)) return;
     ++ticket;
     if (state == State::kWaiting)
-      return refuse({Code::kResourceExhausted, "request timed out in queue", "rejected-ttl-expired"});
+      return refuse(
+          {Code::kResourceExhausted, "request timed out in queue", "rejected-ttl-expired"});
     note_degraded(*pipeline->producers[next_producer].plugin, "deadline passed");
     producer_late = true;
     produce();
   }
 
-  // --- refusals and ends ---------------------------------------------------------------------------------------------
+  // --- refusals and ends
+  // ---------------------------------------------------------------------------------------------
 
   void refuse(Error error) { answer(std::move(error), 0); }
 
@@ -431,11 +453,15 @@ struct Session::Impl {
       director.probe_->request_processing.observe(seconds(clock.now() - c.received));
     if (status == 0) status = http_status(error.code);
     response_status = status;
-    const auto text = arena->copy(
-        fmt::format("inference error: {} - {}", code_name(error.code), error.message));
+    const auto text =
+        arena->copy(fmt::format("inference error: {} - {}", code_name(error.code), error.message));
     const auto reason = arena->copy(error.drop_reason);
-    log::info("request refused", {{"x-request-id", c.request_id}, {"path", c.path}, {"model", view.model},
-                                  {"status", status}, {"reason", reason}, {"error", error.message}});
+    log::info("request refused", {{"x-request-id", c.request_id},
+                                  {"path", c.path},
+                                  {"model", view.model},
+                                  {"status", status},
+                                  {"reason", reason},
+                                  {"error", error.message}});
     end_hooks(EndCause::kError);
     // The reply's views live in the arena, which must survive the sink's call.
     sink.reply({status, error.code, text, reason});
@@ -455,20 +481,25 @@ struct Session::Impl {
     const auto& c = *context;
     if (cause == EndCause::kError) director.probe_->count_error(labels(), Code::kUnknown);
     log::info("request aborted",
-              {{"x-request-id", c.request_id}, {"path", c.path}, {"model", view.model}, {"state", state_name(state)},
+              {{"x-request-id", c.request_id},
+               {"path", c.path},
+               {"model", view.model},
+               {"state", state_name(state)},
                {"cause", cause == EndCause::kClientDisconnect ? "client-disconnect" : "error"},
                {"seconds", seconds(clock.now() - c.received)}});
     end_hooks(cause);
     finish();
   }
 
-  // --- response side -------------------------------------------------------------------------------------------------
+  // --- response side
+  // -------------------------------------------------------------------------------------------------
 
   void response_headers(int status, HeaderView headers) {
     state = State::kResponding;
     response_status = status;
     response_started = clock.now();
-    streaming = view.stream || headers.get("content-type").find("text/event-stream") != std::string_view::npos;
+    streaming = view.stream ||
+                headers.get("content-type").find("text/event-stream") != std::string_view::npos;
     if (parser) usage_scan = parser->scan_response(context->path, streaming, *arena);
     if (status != 200 && committed) director.probe_->count_error(labels(), Code::kModelServerError);
   }
@@ -480,7 +511,8 @@ struct Session::Impl {
       first_chunk = true;
       first_byte = now;
       if (series)
-        (streaming ? series->ttft_streaming : series->ttft_whole).observe(seconds(now - context->received));
+        (streaming ? series->ttft_streaming : series->ttft_whole)
+            .observe(seconds(now - context->received));
       if (committed)
         for (const auto& step : pipeline->response) step.plugin->on_first_chunk(*context);
     } else if (streaming && series) {
@@ -536,12 +568,14 @@ struct Session::Impl {
   }
 };
 
-Session::Session(LoopDirector& director, SessionSink& sink) : impl_(std::make_unique<Impl>(director, sink)) {
+Session::Session(LoopDirector& director, SessionSink& sink)
+    : impl_(std::make_unique<Impl>(director, sink)) {
   impl_->owner = this;
 }
 Session::~Session() = default;
 
-void Session::on_headers(std::string_view method, std::string_view target, HeaderView headers, bool end_of_stream) {
+void Session::on_headers(std::string_view method, std::string_view target, HeaderView headers,
+                         bool end_of_stream) {
   if (!impl_->accept(Event::kHeaders)) return;
   impl_->begin(method, target, headers);
   if (end_of_stream) return impl_->route_without_body();
@@ -583,8 +617,12 @@ void Session::on_drain() {
   if (impl_->accept(Event::kDrain)) impl_->refuse_draining();
 }
 
-bool Session::active() const { return impl_->state != State::kIdle; }
+bool Session::active() const {
+  return impl_->state != State::kIdle;
+}
 
-std::string_view Session::request_id() const { return active() ? impl_->context->request_id : std::string_view{}; }
+std::string_view Session::request_id() const {
+  return active() ? impl_->context->request_id : std::string_view{};
+}
 
 }  // namespace llmd::route

@@ -6,8 +6,8 @@
 
 namespace llmd::route {
 
-/// Where a request is. Everything from kReceiving on has a pinned pipeline; from kForwarded on it has been committed: the
-/// ledger is charged and on_end hooks are owed.
+/// Where a request is. Everything from kReceiving on has a pinned pipeline; from kForwarded on it
+/// has been committed: the ledger is charged and on_end hooks are owed.
 enum class State : uint8_t {
   kIdle,        // no request, or the last one is finished
   kReceiving,   // head seen, body arriving

@@ -1,16 +1,17 @@
 #include "route/session.h"
 
-#include <deque>
-#include <optional>
-#include <string>
-
-#include <gtest/gtest.h>
+#include "session_states.h"
 
 #include "base/check.h"
 #include "metric/registry.h"
 #include "route/director.h"
 #include "schedule/pipeline.h"
-#include "session_states.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <optional>
+#include <string>
 
 namespace llmd::route {
 namespace {
@@ -49,8 +50,12 @@ class WholeBodyParser final : public request::Parser {
 
  public:
   std::span<const std::string_view> path_suffixes() const override { return {}; }
-  request::BodyScan* scan_request(std::string_view, Arena& arena) const override { return arena.make<Scan>(); }
-  request::UsageScan* scan_response(std::string_view, bool, Arena&) const override { return nullptr; }
+  request::BodyScan* scan_request(std::string_view, Arena& arena) const override {
+    return arena.make<Scan>();
+  }
+  request::UsageScan* scan_response(std::string_view, bool, Arena&) const override {
+    return nullptr;
+  }
 };
 
 class OnlyProfile final : public schedule::ProfileHandler {
@@ -93,8 +98,9 @@ class LateProducer final : public schedule::Producer {
 
 class LateAdmission final : public schedule::Admission {
  public:
-  Result<Progress> admit(RequestContext& c,
-                         const std::function<std::span<const schedule::Candidate>()>&) const override {
+  Result<Progress> admit(
+      RequestContext& c,
+      const std::function<std::span<const schedule::Candidate>()>&) const override {
     if (open) return Progress::kDone;
     resume = c.suspend();
     return Progress::kSuspended;
@@ -111,7 +117,9 @@ class CountingHooks final : public schedule::PreRequest, public schedule::Respon
     return {};
   }
   void on_first_chunk(RequestContext&) const override { ++first_chunks; }
-  void on_end(RequestContext&, EndCause cause, const request::Usage&) const override { ends.push_back(cause); }
+  void on_end(RequestContext&, EndCause cause, const request::Usage&) const override {
+    ends.push_back(cause);
+  }
   mutable int charged = 0;
   mutable int first_chunks = 0;
   mutable std::vector<EndCause> ends;
@@ -140,9 +148,10 @@ class SessionTest : public ::testing::Test, public SessionSink {
     pipeline->admission = std::move(admission);
     director_.set_pipeline(pipeline);
     set_fleet({"a"});
-    loop_.emplace(director_, LoopHost{executor_, rng_, 0, [this](Nanos d, std::move_only_function<void()> f) {
-                                        alarms_.emplace_back(d, std::move(f));
-                                      }});
+    loop_.emplace(director_,
+                  LoopHost{executor_, rng_, 0, [this](Nanos d, std::move_only_function<void()> f) {
+                             alarms_.emplace_back(d, std::move(f));
+                           }});
     session_.emplace(*loop_, *this);
   }
 
@@ -236,7 +245,8 @@ TEST_F(SessionTest, RefusesWithTheContractsTexts) {
   set_fleet({});
   request();
   EXPECT_EQ(replies_.back(),
-            "503 inference error: ServiceUnavailable - failed to find endpoint candidates for serving the request "
+            "503 inference error: ServiceUnavailable - failed to find endpoint candidates for "
+            "serving the request "
             "[rejected-no-endpoints]");
   session_->on_headers("GET", "/v1/models", {}, true);
   EXPECT_EQ(replies_.back(), "500 inference error: Internal - no pods available in datastore");
@@ -327,8 +337,9 @@ TEST_F(SessionTest, RefusesAWaitingRequestAtItsDeadline) {
   admission_->open = false;
   request();
   fire_alarm();
-  EXPECT_EQ(replies_.back(),
-            "429 inference error: ResourceExhausted - request timed out in queue [rejected-ttl-expired]");
+  EXPECT_EQ(
+      replies_.back(),
+      "429 inference error: ResourceExhausted - request timed out in queue [rejected-ttl-expired]");
 }
 
 TEST_F(SessionTest, RefusesWaitingRequestsWhenDraining) {
@@ -402,13 +413,15 @@ TEST_F(SessionTest, IllegalEventsChangeNothing) {
 }
 
 TEST(SessionStates, AbortIsNeverIllegal) {
-  for (size_t s = 0; s < kStates; ++s) EXPECT_NE(rule(static_cast<State>(s), Event::kAbort), Rule::kIllegal);
+  for (size_t s = 0; s < kStates; ++s)
+    EXPECT_NE(rule(static_cast<State>(s), Event::kAbort), Rule::kIllegal);
 }
 
 TEST(SessionStates, LateEventsAreNeverIllegal) {
   for (size_t s = 0; s < kStates; ++s)
     for (auto e : {Event::kResume, Event::kDeadline, Event::kDrain})
-      EXPECT_NE(rule(static_cast<State>(s), e), Rule::kIllegal) << state_name(static_cast<State>(s));
+      EXPECT_NE(rule(static_cast<State>(s), e), Rule::kIllegal)
+          << state_name(static_cast<State>(s));
 }
 
 /// Random event orders: nothing is answered twice, every charge is released once.
@@ -427,12 +440,26 @@ TEST_F(SessionTest, ReleasesEveryChargeOnceUnderRandomEvents) {
           request(rng.below(8) == 0 ? "bad" : "m");
         }
         break;
-      case 1: producer_->ready = true; producer_->resume(); break;
-      case 2: admission_->open = true; admission_->resume(); break;
-      case 3: if (!alarms_.empty()) fire_alarm(); break;
-      case 4: session_->on_abort(); break;
-      case 5: session_->on_upstream_failed(UpstreamFailure::kReset); break;
-      case 6: executor_.run(); break;
+      case 1:
+        producer_->ready = true;
+        producer_->resume();
+        break;
+      case 2:
+        admission_->open = true;
+        admission_->resume();
+        break;
+      case 3:
+        if (!alarms_.empty()) fire_alarm();
+        break;
+      case 4:
+        session_->on_abort();
+        break;
+      case 5:
+        session_->on_upstream_failed(UpstreamFailure::kReset);
+        break;
+      case 6:
+        executor_.run();
+        break;
       default: {
         const bool out = session_->active() && !forwarded_.empty();
         if (out && rng.below(2)) session_->on_response_headers(200, {});

@@ -1,5 +1,9 @@
 #pragma once
 
+#include "base/clock.h"
+#include "base/result.h"
+#include "plugin/plugin.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -7,11 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/result.h"
-#include "plugin/plugin.h"
-
-/// What is scraped from model servers, and how pages of different engines are read (spec 08 §5.1, 5.2).
+/// What is scraped from model servers, and how pages of different engines are read (spec 08
+/// §5.1, 5.2).
 namespace llmd::fleet {
 
 /// One series of a metrics page: `family` or `family{label=value,other="value"}`.
@@ -27,15 +28,15 @@ Result<SeriesSpec> parse_series_spec(std::string_view text);
 
 /// Where an engine's page holds the numbers of EndpointMetrics.
 struct EngineMetrics {
-  std::string name;            // value of the endpoint's engine label
+  std::string name;  // value of the endpoint's engine label
   SeriesSpec queued;
   SeriesSpec running;
   SeriesSpec kv_usage;
   SeriesSpec lora;
-  SeriesSpec cache_info;       // block size and count are two of its labels …
+  SeriesSpec cache_info;  // block size and count are two of its labels …
   std::string block_size_label;
   std::string num_blocks_label;
-  SeriesSpec block_size;       // … or series of their own
+  SeriesSpec block_size;  // … or series of their own
   SeriesSpec num_blocks;
 };
 
@@ -48,8 +49,8 @@ class MetricsSource : public virtual plugin::Plugin {
   struct Options {
     std::string scheme = "http";
     std::string path = "/metrics";
-    std::optional<uint16_t> port;    // instead of the endpoint's own
-    std::optional<Nanos> interval;   // instead of --refresh-metrics-interval
+    std::optional<uint16_t> port;   // instead of the endpoint's own
+    std::optional<Nanos> interval;  // instead of --refresh-metrics-interval
   };
   virtual const Options& options() const = 0;
 };

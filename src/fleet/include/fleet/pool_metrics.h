@@ -1,23 +1,27 @@
 #pragma once
 
-#include <memory>
-#include <string>
-
 #include "base/clock.h"
 #include "fleet/fleet.h"
 #include "metric/registry.h"
 
+#include <memory>
+#include <string>
+
 namespace llmd::fleet {
 
 /// The pool gauges of spec 04 §2.2.
-/// Threading: refresh() from one control thread; the per-endpoint gauges are computed by whoever renders the page.
+/// Threading: refresh() from one control thread; the per-endpoint gauges are computed by whoever
+/// renders the page.
 class PoolMetrics {
  public:
-  /// `pool`: value of the label "name". `stale_after`: older metrics do not count into the averages.
+  /// `pool`: value of the label "name". `stale_after`: older metrics do not count into the
+  /// averages.
   PoolMetrics(Fleet& fleet, metric::Registry& registry, std::string pool, Nanos stale_after);
 
-  /// Recomputes averages, standard deviations and the number of endpoints with fresh metrics. Call every
-  /// --refresh-prometheus-metrics-interval. Without fresh endpoints the averages keep their last value.
+  /// Recomputes averages, standard deviations and the number of endpoints with fresh metrics. Call
+  /// every
+  /// --refresh-prometheus-metrics-interval. Without fresh endpoints the averages keep their last
+  /// value.
   void refresh(TimePoint now);
 
  private:
@@ -33,11 +37,13 @@ class PoolMetrics {
   Moments kv_usage_, queue_, running_;
   metric::Gauge ready_;
   metric::Family& per_endpoint_;
-  SnapshotPtr exposed_;  // whose endpoints have a series in per_endpoint_; touched by collect() only
+  SnapshotPtr
+      exposed_;  // whose endpoints have a series in per_endpoint_; touched by collect() only
   std::shared_ptr<void> collector_;
 };
 
-/// Mean and sample standard deviation (divisor n - 1; 0 for one value), each rounded to two decimals. Requires: n > 0.
+/// Mean and sample standard deviation (divisor n - 1; 0 for one value), each rounded to two
+/// decimals. Requires: n > 0.
 struct MeanDeviation {
   double mean;
   double deviation;

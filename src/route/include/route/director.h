@@ -1,12 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <vector>
-
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/executor.h"
@@ -15,6 +8,13 @@
 #include "metric/registry.h"
 #include "schedule/pipeline.h"
 
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
 namespace llmd::route {
 
 class LoopDirector;
@@ -22,8 +22,9 @@ class RequestProbe;
 class RequestSeriesCache;
 class Session;
 
-/// What is shared by all requests of one pool: the fleet, the configured pipeline, the metrics. A process may have several.
-/// Threading: set_pipeline() and begin_drain() from a control thread; requests use their loop's LoopDirector.
+/// What is shared by all requests of one pool: the fleet, the configured pipeline, the metrics. A
+/// process may have several. Threading: set_pipeline() and begin_drain() from a control thread;
+/// requests use their loop's LoopDirector.
 class Director {
  public:
   Director(fleet::Fleet& fleet, metric::Registry& metrics, const Clock& clock);
@@ -62,10 +63,9 @@ struct LoopHost {
   std::function<void(Nanos, std::move_only_function<void()>)> after;
 };
 
-/// A loop's own copy of what its requests read, so that pinning a pipeline or a snapshot touches no memory that another
-/// loop writes.
-/// Threading: one loop; refresh_…() is posted to it. Lifetime: outlives its sessions; destroyed before the Director, when
-/// its loop no longer runs.
+/// A loop's own copy of what its requests read, so that pinning a pipeline or a snapshot touches no
+/// memory that another loop writes. Threading: one loop; refresh_…() is posted to it. Lifetime:
+/// outlives its sessions; destroyed before the Director, when its loop no longer runs.
 class LoopDirector {
  public:
   LoopDirector(Director& director, LoopHost host);
@@ -101,7 +101,8 @@ class LoopDirector {
   uint64_t serial_ = 0;
   size_t active_ = 0;
   bool draining_ = false;
-  std::shared_ptr<void> alive_ = std::make_shared<int>(0);  // expires with this object; guards posted work
+  std::shared_ptr<void> alive_ =
+      std::make_shared<int>(0);  // expires with this object; guards posted work
 };
 
 }  // namespace llmd::route

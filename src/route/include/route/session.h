@@ -1,15 +1,15 @@
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string_view>
-
 #include "base/headers.h"
 #include "base/result.h"
 #include "fleet/endpoint.h"
 #include "request/request_view.h"
 #include "schedule/request_context.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
 
 namespace llmd::route {
 
@@ -29,7 +29,8 @@ struct Forward {
   std::span<const Splice> splices;              // in body order; usually none
 };
 
-/// An answer of our own. `message` is the text of spec 01 §3 with its prefix; the front end wraps it for its protocol.
+/// An answer of our own. `message` is the text of spec 01 §3 with its prefix; the front end wraps
+/// it for its protocol.
 struct Reply {
   int status = 500;
   Code code = Code::kInternal;
@@ -37,8 +38,8 @@ struct Reply {
   std::string_view drop_reason;  // x-llm-d-request-dropped-reason; empty: not sent
 };
 
-/// What a session asks its front end to do; each is called at most once per request, possibly from within an on_…()
-/// call of the session. After reply() the session is finished.
+/// What a session asks its front end to do; each is called at most once per request, possibly from
+/// within an on_…() call of the session. After reply() the session is finished.
 class SessionSink {
  public:
   virtual void forward(const Forward& forward) = 0;
@@ -50,12 +51,12 @@ class SessionSink {
 
 enum class UpstreamFailure : uint8_t { kConnect, kReset, kTimeout, kProtocol };
 
-/// One request, from its first header to the end of its answer: a state machine that every front end drives and that never
-/// touches a socket. The legal (state, event) pairs are a table in session_states.h; an illegal event is a counted soft
-/// check and changes nothing.
+/// One request, from its first header to the end of its answer: a state machine that every front
+/// end drives and that never touches a socket. The legal (state, event) pairs are a table in
+/// session_states.h; an illegal event is a counted soft check and changes nothing.
 ///
-/// A session is reused for the requests of a connection, one after the other: start() begins the next one.
-/// Threading: one loop.
+/// A session is reused for the requests of a connection, one after the other: start() begins the
+/// next one. Threading: one loop.
 class Session {
  public:
   Session(LoopDirector& director, SessionSink& sink);
@@ -63,22 +64,27 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// The request's head. `headers`, `method` and `target` (path with query) stay valid until the request ends.
-  void on_headers(std::string_view method, std::string_view target, HeaderView headers, bool end_of_stream);
-  /// More of the body has arrived: `body` is all of it so far, contiguous; it may move between calls.
+  /// The request's head. `headers`, `method` and `target` (path with query) stay valid until the
+  /// request ends.
+  void on_headers(std::string_view method, std::string_view target, HeaderView headers,
+                  bool end_of_stream);
+  /// More of the body has arrived: `body` is all of it so far, contiguous; it may move between
+  /// calls.
   void on_body(std::string_view body);
   /// The body is complete and stays where it is until the request ends.
   void on_end(std::string_view body);
 
-  /// The answer's head. `streaming` of the request or an SSE content type decides how usage is read.
+  /// The answer's head. `streaming` of the request or an SSE content type decides how usage is
+  /// read.
   void on_response_headers(int status, HeaderView headers);
   void on_response_body(std::string_view chunk);
   void on_response_end();
 
-  /// The chosen endpoint failed. Before the response's head: the session answers (reply()); after it: the front end shows
-  /// the break to the client, and the session ends with cause error.
+  /// The chosen endpoint failed. Before the response's head: the session answers (reply()); after
+  /// it: the front end shows the break to the client, and the session ends with cause error.
   void on_upstream_failed(UpstreamFailure failure);
-  /// The client is gone or the front end gives up. Legal in every state; nothing is emitted afterwards.
+  /// The client is gone or the front end gives up. Legal in every state; nothing is emitted
+  /// afterwards.
   void on_abort(schedule::EndCause cause = schedule::EndCause::kClientDisconnect);
 
   /// The pool is shutting down: a request that waits for admission is refused.
