@@ -1,10 +1,10 @@
 #include "plugin_states.h"
 
-#include <ctime>
+#include "base/text.h"
 
 #include <fmt/format.h>
 
-#include "base/text.h"
+#include <ctime>
 
 namespace llmd::admin {
 
@@ -13,8 +13,9 @@ std::string rfc3339_nanos(WallTime t) {
   const auto whole = static_cast<time_t>(nanos / 1'000'000'000);
   tm parts{};
   gmtime_r(&whole, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:09}Z", parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, nanos % 1'000'000'000);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:09}Z", parts.tm_year + 1900,
+                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
+                     nanos % 1'000'000'000);
 }
 
 std::string plugin_states(const schedule::Pipeline& pipeline, WallTime now) {

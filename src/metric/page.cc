@@ -107,6 +107,14 @@ void append_histogram(std::string& out, std::string_view name, std::string_view 
   append_sample(out, name, "_count", labels, {}, count);
 }
 
+/// A histogram with labels appears with its first value, so that handles can be made ahead of time.
+bool never_observed(const Series& series) {
+  if (series.words() == 1) return false;
+  for (size_t word = 0; word + 1 < series.words(); ++word)
+    if (series.total(word) != 0) return false;
+  return true;
+}
+
 }  // namespace
 
 void append_family(std::string& out, const FamilyImpl& family, const TwinView* twin) {
@@ -117,10 +125,13 @@ void append_family(std::string& out, const FamilyImpl& family, const TwinView* t
 
   std::map<std::vector<std::string_view>, std::vector<double>> rows;
   for (const auto& [labels, cells] : series) {
+    if (!labels->empty() && never_observed(*cells)) continue;
     auto& totals = rows[projection.values(*labels)];
     totals.resize(cells->words());
     for (size_t word = 0; word < cells->words(); ++word) totals[word] += cells->total(word);
   }
+
+  if (rows.empty()) return;
 
   std::vector<std::string> bounds;
   if (family.kind() == Kind::kHistogram) {

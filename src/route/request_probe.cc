@@ -74,39 +74,39 @@ struct RequestProbe::Families {
                       {{"inference_objective_running_requests", {{"model_name", "model_name"}}}}})),
         duration(histogram(r, "request_duration_seconds",
                            "Time from the request's head to the end of its answer.",
-                           metric::kGeneralBuckets, "request_duration_seconds")),
+                           metric::buckets::kGen, "request_duration_seconds")),
         request_bytes(histogram(r, "request_size_bytes", "Size of request bodies.",
-                                metric::kSizeBuckets, "request_sizes")),
+                                metric::buckets::kSz, "request_sizes")),
         response_bytes(histogram(r, "response_size_bytes", "Size of response bodies.",
-                                 metric::kResponseSizeBuckets, "response_sizes")),
+                                 metric::buckets::kRsz, "response_sizes")),
         input_tokens(histogram(r, "request_input_tokens",
                                "Prompt tokens, as the model server reports them.",
-                               metric::kTokenBuckets, "input_tokens")),
+                               metric::buckets::kTok, "input_tokens")),
         output_tokens(histogram(r, "request_output_tokens",
                                 "Generated tokens, as the model server reports them.",
-                                metric::kOutputTokenBuckets, "output_tokens")),
+                                metric::buckets::kOut, "output_tokens")),
         cached_tokens(histogram(r, "request_cached_tokens",
-                                "Prompt tokens served from the KV cache.", metric::kTokenBuckets,
+                                "Prompt tokens served from the KV cache.", metric::buckets::kTok,
                                 "prompt_cached_tokens")),
         ntpot(histogram(r, "request_ntpot_seconds", "Request duration over generated tokens.",
-                        metric::kNtpotBuckets, "normalized_time_per_output_token_seconds")),
+                        metric::buckets::kNtpot, "normalized_time_per_output_token_seconds")),
         ttft(r.family({"llm_d_epp_request_ttft_seconds",
                        Kind::kHistogram,
                        "Time from the request's head to the first byte of the answer's body.",
                        request_labels_and("streaming"),
-                       metric::kTtftBuckets,
+                       metric::buckets::kTtft,
                        {}})),
         tpot(r.family({"llm_d_epp_request_streaming_tpot_seconds",
                        Kind::kHistogram,
                        "Time per output token after the first, streamed answers.",
                        kRequestLabels,
-                       metric::kTpotBuckets,
+                       metric::buckets::kTpot,
                        {}})),
         itl(r.family({"llm_d_epp_request_streaming_itl_seconds",
                       Kind::kHistogram,
                       "Gap between consecutive chunks of a streamed answer.",
                       kRequestLabels,
-                      metric::kItlBuckets,
+                      metric::buckets::kItl,
                       {}})),
         attempts(r.family({"llm_d_epp_scheduler_attempts_total",
                            Kind::kCounter,
@@ -120,23 +120,14 @@ struct RequestProbe::Families {
                               {"namespace", "namespace"},
                               {"port", "port"}}}}})) {}
 
-  /// A family over the request labels with a twin inference_objective_TWIN. Names live as long as
-  /// the process.
+  /// llm_d_epp_NAME over the request labels, with the twin inference_objective_TWIN.
   static metric::Family& histogram(metric::Registry& r, std::string_view name,
                                    std::string_view help, std::span<const double> buckets,
                                    std::string_view twin) {
-    static std::mutex mutex;
-    static std::vector<std::unique_ptr<std::string>> names;
-    const auto keep = [](std::string text) -> std::string_view {
-      std::lock_guard lock(mutex);
-      return *names.emplace_back(std::make_unique<std::string>(std::move(text)));
-    };
-    return r.family({keep(fmt::format("llm_d_epp_{}", name)),
-                     Kind::kHistogram,
-                     help,
-                     kRequestLabels,
-                     buckets,
-                     {objective_twin(keep(fmt::format("inference_objective_{}", twin)))}});
+    const std::string canonical = fmt::format("llm_d_epp_{}", name);
+    const std::string deprecated = fmt::format("inference_objective_{}", twin);
+    return r.family(
+        {canonical, Kind::kHistogram, help, kRequestLabels, buckets, {objective_twin(deprecated)}});
   }
 };
 
@@ -152,13 +143,13 @@ metric::Histogram plain_histogram(metric::Registry& r, std::string_view name, st
 RequestProbe::RequestProbe(metric::Registry& r)
     : request_processing(plain_histogram(r, "llm_d_epp_request_processing_duration_seconds",
                                          "Time from the request's head to its decision or refusal.",
-                                         metric::kRequestProcessingBuckets)),
+                                         metric::buckets::kReqProc)),
       response_processing(
           plain_histogram(r, "llm_d_epp_response_processing_duration_seconds",
                           "Time spent on a response: the sum over its chunks when streamed.",
-                          metric::kResponseProcessingBuckets)),
+                          metric::buckets::kRespProc)),
       scheduling(plain_histogram(r, "llm_d_epp_scheduler_e2e_duration_seconds",
-                                 "Time of one scheduling cycle.", metric::kFastBuckets,
+                                 "Time of one scheduling cycle.", metric::buckets::kFast,
                                  {{"inference_extension_scheduler_e2e_duration_seconds", {}}})),
       producers_failed(r.family({"llmd_degraded_decisions_total",
                                  Kind::kCounter,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/clock.h"
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -8,21 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
-
 namespace llmd::fleet {
 
 /// A model server's load as last scraped. Plain data: copied out of a seqlock slot.
 struct EndpointMetrics {
   int64_t waiting_queue_size = 0;
   int64_t running_requests_size = 0;
-  double kv_cache_usage = 0;         // fraction, 0..1
-  int64_t cache_block_size = 0;      // tokens; 0: not reported
-  int64_t cache_num_blocks = 0;      // 0: not reported
+  double kv_cache_usage = 0;     // fraction, 0..1
+  int64_t cache_block_size = 0;  // tokens; 0: not reported
+  int64_t cache_num_blocks = 0;  // 0: not reported
   int64_t kv_cache_max_tokens = 0;
-  int64_t max_active_models = 0;     // LoRA adapters
-  TimePoint updated{};               // of the last successful scrape; epoch: never
-  Nanos interval{0};                 // the interval at which this endpoint is scraped now
+  int64_t max_active_models = 0;  // LoRA adapters
+  TimePoint updated{};            // of the last successful scrape; epoch: never
+  Nanos interval{0};              // the interval at which this endpoint is scraped now
 
   bool ever_updated() const { return updated.time_since_epoch().count() != 0; }
 };
@@ -47,14 +47,15 @@ struct EndpointSpec {
   uint16_t port = 0;
   std::vector<std::pair<std::string, std::string>> labels;  // sorted by key
   std::string scheme = "http";
-  std::string host_name;  // set when the address came from a name that is resolved again from time to time
+  std::string
+      host_name;  // set when the address came from a name that is resolved again from time to time
 
   bool operator==(const EndpointSpec&) const = default;
 };
 
-/// One model server, for as long as it keeps its address. Identity is (slot, generation): a slot is a small number that
-/// indexes arrays and bit sets, reused after an endpoint is gone; the generation never repeats, so state kept for a
-/// dead endpoint is never taken for its successor's.
+/// One model server, for as long as it keeps its address. Identity is (slot, generation): a slot is
+/// a small number that indexes arrays and bit sets, reused after an endpoint is gone; the
+/// generation never repeats, so state kept for a dead endpoint is never taken for its successor's.
 /// Lifetime: shared by the snapshots that list it and by the requests pinned to those.
 /// Threading: identity is immutable; metrics and counters are atomic.
 class Endpoint {
