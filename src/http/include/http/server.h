@@ -1,0 +1,157 @@
+#pragma once
+
+#include "base/result.h"
+#include "http/message.h"
+#include "io/loop.h"
+#include "io/socket.h"
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace llmd::http {
+
+/// One request being answered. It belongs to its connection and is reused for the connection's next
+/// request; a handler may keep the reference until it has answered or on_abort() was called, and
+/// answer at any later time on the loop.
+///
+/// An answer is either respond(), or start() followed by write() until one has `last`. Writing to
+/// an exchange that is aborted or answered does nothing. Threading: the server's loop.
+class Exchange {
+ public:
+  /// Valid until the exchange has ended.
+  const RequestHead& head() const;
+  io::Loop& loop() const;
+  io::SocketAddress peer() const;
+
+  /// Makes on_body() deliver only new bytes and keep none, for handlers that pass them on.
+  /// Requires: called from on_request().
+  void stream_body();
+  /// Stops and restarts the reading of a streamed body; the socket's buffer then fills and the
+  /// client has to wait.
+  void pause_body();
+  void resume_body();
+
+  /// The whole answer at once, in one system call when the socket has room. Content-Length,
+  /// Connection and (for statuses without a body) its absence are taken care of: `headers` must not
+  /// hold Content-Length, Transfer-Encoding or Connection. `headers` and `body` are needed only
+  /// during the call. HEAD requests get the head alone.
+  void respond(int status, std::span<const HeaderField> headers, std::string_view body);
+  void respond(int status, std::initializer_list<HeaderField> headers, std::string_view body) {
+    respond(status, std::span(headers.begin(), headers.size()), body);
+  }
+
+  /// Begins a streamed answer of `length` bytes, or a chunked one when it is unknown (to an
+  /// HTTP/1.0 client: up to the end of the connection). The head goes out with the first write(),
+  /// or at the end of the turn without one.
+  void start(int status, std::span<const HeaderField> headers, std::optional<uint64_t> length = {});
+  void start(int status, std::initializer_list<HeaderField> headers,
+             std::optional<uint64_t> length = {}) {
+    start(status, std::span(headers.begin(), headers.size()), length);
+  }
+  /// Sends `data` (one chunk, when chunked); with `last` the answer is complete, and the
+  /// connection's next request may begin before this returns. What the socket does not take is
+  /// copied, so `data` is needed only during the call. Returns false when bytes are waiting: a
+  /// polite writer goes on at on_writable(). Requires: start() was called; `last` comes exactly at
+  /// `length` bytes (a shorter answer is shown as a break).
+  bool write(std::string_view data, bool last = false);
+  /// An interim answer (1xx) before the final one. Not sent to HTTP/1.0 clients.
+  void inform(int status, std::span<const HeaderField> headers);
+
+  /// Closes the connection at once, whatever was sent so far: how a break behind us is shown to the
+  /// client. The handler hears nothing more of this exchange.
+  void abort();
+
+  /// Bytes written but not yet taken by the socket.
+  size_t unsent() const;
+  bool started() const;
+  bool ended() const;
+  /// When the first byte of the request was read, and the last one (epoch before that).
+  TimePoint began() const;
+  TimePoint received() const;
+
+ protected:
+  Exchange() = default;
+  ~Exchange() = default;
+};
+
+/// Answers the requests of one connection, one after the other. Made when the connection is
+/// accepted, destroyed when it has ended. Calls per exchange, in order: on_request, on_body*,
+/// on_request_end; on_writable whenever unsent bytes have gone out; on_abort at most once, last.
+class RequestHandler {
+ public:
+  virtual ~RequestHandler() = default;
+
+  /// The head has arrived. May answer at once: the body is then not read and the connection ends
+  /// after the answer.
+  virtual void on_request(Exchange&) {}
+  /// More of the body has arrived: `body` is all of it so far, contiguous (it may move between
+  /// calls), or only the new bytes after stream_body(). Not called for a body that arrives whole:
+  /// on_request_end() has it.
+  virtual void on_body(Exchange&, std::string_view) {}
+  /// The request is complete. `body` is all of it and stays where it is until the exchange ends; ""
+  /// after stream_body().
+  virtual void on_request_end(Exchange& exchange, std::string_view body) = 0;
+  /// All bytes written have been taken by the socket after write() had returned false.
+  virtual void on_writable(Exchange&) {}
+  /// The client has gone, a time-out has passed or the server stops: the exchange is over.
+  virtual void on_abort(Exchange&) {}
+};
+
+struct ServerOptions {
+  std::string host = "0.0.0.0";  // address literal
+  uint16_t port = 0;             // 0: chosen by the system
+  bool shared_port = false;      // SO_REUSEPORT: one server per loop on the same port
+  int backlog = 1024;
+  size_t connections_max = 0;  // beyond it accepting pauses; 0: no limit
+  size_t head_bytes_max = 64 * 1024;
+  size_t headers_max = 256;              // lines
+  uint64_t body_bytes_max = 512u << 20;  // beyond it: 413
+  Nanos head_timeout =
+      std::chrono::seconds(30);  // from a request's first byte to the end of its head
+  Nanos body_timeout = std::chrono::seconds(60);   // between two arrivals of body bytes
+  Nanos idle_timeout = std::chrono::seconds(300);  // of a kept-alive connection
+  Nanos write_timeout =
+      std::chrono::seconds(60);  // with unsent bytes, without the client taking any
+};
+
+/// An HTTP/1.1 server on one loop. Requests that break the protocol are refused (400, 413, 431,
+/// 501, 505) and their connection is closed; see parser.h for what is strict. A client that goes
+/// away, half-closing included, aborts its exchange. Cost of a small request in steady state: one
+/// read, one write, no allocation. Threading: the loop's thread; construct and destroy there too,
+/// or while the loop does not run.
+class Server {
+ public:
+  /// Called once per connection.
+  using HandlerFactory = std::move_only_function<std::unique_ptr<RequestHandler>()>;
+
+  Server(io::Loop& loop, ServerOptions options, HandlerFactory factory);
+  /// Aborts all open exchanges.
+  ~Server();
+
+  /// Starts to accept. Errors name the address.
+  Status listen();
+  uint16_t port() const;
+  /// Serves an accepted, non-blocking connection that comes from elsewhere.
+  void adopt(io::Fd connection);
+
+  /// Stops accepting, closes idle connections, lets open exchanges finish (each answer says
+  /// `Connection: close`), and after `grace` aborts the rest. `done` runs when no connection is
+  /// left. Call once.
+  void stop(Nanos grace, std::move_only_function<void()> done = {});
+
+  size_t connections() const;
+  /// Requests being received or answered.
+  size_t open_exchanges() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace llmd::http
