@@ -159,13 +159,12 @@ bool JsonScanner::step_value() {
   number_ = *p_ == '-' ? Number::kMinus : *p_ == '0' ? Number::kZero : Number::kWhole;
   ++p_;
   state_ = State::kNumber;
-  return true;
+  return step_number();
 }
 
 bool JsonScanner::step_key() {
   if (*p_ != '"') return fail(JsonError::Kind::kKey);
-  start_string(true);
-  return true;
+  return start_string(true);
 }
 
 bool JsonScanner::step_after() {
@@ -241,6 +240,11 @@ bool JsonScanner::step_literal() {
 }
 
 bool JsonScanner::step_number() {
+  if (number_ == Number::kWhole) {
+    const char* p = p_;
+    while (p < end_ && is_digit(*p)) ++p;
+    p_ = p;
+  }
   for (; p_ < end_; ++p_) {
     const char c = *p_;
     const bool exponent = (c | 0x20) == 'e';
@@ -282,7 +286,7 @@ bool JsonScanner::step_number() {
   return false;
 }
 
-void JsonScanner::start_string(bool key) {
+bool JsonScanner::start_string(bool key) {
   token_begin_ = offset();
   token_open_ = true;
   is_key_ = key;
@@ -290,6 +294,7 @@ void JsonScanner::start_string(bool key) {
   high_end_ = 0;
   ++p_;
   state_ = State::kString;
+  return step_string();
 }
 
 bool JsonScanner::step_string() {
@@ -362,6 +367,10 @@ void JsonScanner::end_string() {
   held_size_ = 0;
   held_overflow_ = false;
   state_ = State::kColon;
+  if (p_ < end_ && *p_ == ':') {  // saves a step
+    ++p_;
+    state_ = State::kValue;
+  }
 }
 
 void JsonScanner::end_scalar(JsonKind kind) {

@@ -189,6 +189,13 @@ std::unexpected<Error> fail_at(std::string_view file, int line, std::string_view
 
 }  // namespace
 
+Node::Node() = default;
+Node::Node(const Node&) = default;
+Node::Node(Node&&) noexcept = default;
+Node& Node::operator=(const Node&) = default;
+Node& Node::operator=(Node&&) noexcept = default;
+Node::~Node() = default;
+
 const Node* Node::find(std::string_view key) const {
   for (const auto& [name, value] : members)
     if (name == key) return &value;

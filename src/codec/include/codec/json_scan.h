@@ -201,7 +201,7 @@ class JsonScanner {
   bool open(JsonKind kind);
   bool close(JsonKind kind);
   bool start_literal(const char* literal, JsonKind kind);
-  void start_string(bool key);
+  bool start_string(bool key);
   void end_unicode_escape(uint32_t code, size_t begin);
   void end_string();
   void end_scalar(JsonKind kind);

@@ -23,6 +23,14 @@ struct Node {
   std::string file;  // for messages; shared by all nodes of a document
   int line = 0;      // 1-based
 
+  // Out of line: the members hold Nodes, which is incomplete up to here.
+  Node();
+  Node(const Node&);
+  Node(Node&&) noexcept;
+  Node& operator=(const Node&);
+  Node& operator=(Node&&) noexcept;
+  ~Node();
+
   bool is_null() const { return type == Type::kNull; }
   /// The member named `key`, or null.
   const Node* find(std::string_view key) const;
