@@ -91,7 +91,10 @@ struct Snapshot {
 };
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
 
-/// Told of membership changes, in order, from the control thread.
+/// Told of membership changes from the control thread: per change first every removal, then every
+/// addition, then loops see the new snapshot. An endpoint whose labels changed is reported by
+/// on_added() with its old slot and generation. Implementations must not change the fleet or its
+/// listeners.
 class MembershipListener {
  public:
   virtual ~MembershipListener() = default;

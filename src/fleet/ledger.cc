@@ -1,0 +1,131 @@
+#include "fleet/ledger.h"
+
+#include "base/limits.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+namespace llmd::fleet {
+
+/// Invariants:
+///   1. `generation` is set while the endpoint is in the fleet and 0 otherwise.
+///   2. An account is given to another endpoint only when generation is 0 and no charge points at
+///   it.
+/// A charger first raises `charges` and then looks at `generation`; the control thread first clears
+/// `generation` and then looks at `charges`. All four are sequentially consistent, so at least one
+/// of them sees the other.
+struct alignas(64) LedgerAccount {
+  std::string id;  // guarded by the ledger's mutex
+  std::atomic<uint64_t> generation{0};
+  std::atomic<int64_t> charges{0};
+  std::atomic<int64_t> requests{0};
+  std::atomic<int64_t> tokens{0};
+};
+
+struct Ledger::State {
+  std::array<std::atomic<LedgerAccount*>, limits::kEndpointsMax> by_slot{};
+
+  mutable std::mutex mutex;  // guards what follows; never taken on the request path
+  std::vector<std::unique_ptr<LedgerAccount>> accounts;
+  std::vector<LedgerAccount*> retired;  // generation 0; some still have charges
+
+  /// An account with no charges and zero counters. Requires: mutex held.
+  LedgerAccount* take_account() {
+    for (auto& slot : retired) {
+      LedgerAccount* account = slot;
+      if (account->charges.load() != 0) continue;
+      slot = retired.back();
+      retired.pop_back();
+      account->requests.store(0);
+      account->tokens.store(0);
+      return account;
+    }
+    return accounts.emplace_back(std::make_unique<LedgerAccount>()).get();
+  }
+};
+
+Ledger::Ledger() : state_(std::make_unique<State>()) {}
+Ledger::~Ledger() = default;
+
+LedgerAccount* Ledger::find(const Endpoint& endpoint) const {
+  LedgerAccount* account = state_->by_slot[endpoint.slot()].load(std::memory_order_acquire);
+  return account != nullptr && account->generation.load() == endpoint.generation() ? account
+                                                                                   : nullptr;
+}
+
+Charge Ledger::charge(const Endpoint& endpoint, int64_t requests, int64_t tokens) {
+  requests = std::max<int64_t>(requests, 0);
+  tokens = std::max<int64_t>(tokens, 0);
+  LedgerAccount* account = state_->by_slot[endpoint.slot()].load(std::memory_order_acquire);
+  if (account == nullptr) return {};
+  account->charges.fetch_add(1);
+  if (account->generation.load() != endpoint.generation()) {
+    account->charges.fetch_sub(1);
+    return {};
+  }
+  account->requests.fetch_add(requests, std::memory_order_relaxed);
+  account->tokens.fetch_add(tokens, std::memory_order_relaxed);
+  return {account, requests, tokens};
+}
+
+void Ledger::take(std::atomic<int64_t>& counter, int64_t n) {
+  int64_t now = counter.load(std::memory_order_relaxed);
+  while (!counter.compare_exchange_weak(now, std::max<int64_t>(now - n, 0),
+                                        std::memory_order_acq_rel, std::memory_order_relaxed)) {
+  }
+  if (now < n) alarms_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Ledger::release_tokens(Charge& charge) {
+  if (charge.account == nullptr || charge.tokens == 0) return;
+  take(charge.account->tokens, charge.tokens);
+  charge.tokens = 0;
+}
+
+void Ledger::release(Charge& charge) {
+  if (charge.account == nullptr) return;
+  release_tokens(charge);
+  if (charge.requests != 0) take(charge.account->requests, charge.requests);
+  take(charge.account->charges, 1);
+  charge = {};
+}
+
+Ledger::Load Ledger::load(const Endpoint& endpoint) const {
+  const LedgerAccount* account = find(endpoint);
+  if (account == nullptr) return {};
+  return {account->requests.load(std::memory_order_relaxed),
+          account->tokens.load(std::memory_order_relaxed)};
+}
+
+std::vector<std::pair<std::string, Ledger::Load>> Ledger::dump() const {
+  std::vector<std::pair<std::string, Load>> out;
+  const std::scoped_lock lock(state_->mutex);
+  for (size_t slot = 0; slot < limits::kEndpointsMax; ++slot) {
+    const LedgerAccount* account = state_->by_slot[slot].load(std::memory_order_acquire);
+    if (account == nullptr || account->generation.load() == 0) continue;
+    const Load load{account->requests.load(), account->tokens.load()};
+    if (load != Load{}) out.emplace_back(account->id, load);
+  }
+  return out;
+}
+
+void Ledger::on_added(const EndpointPtr& endpoint) {
+  const std::scoped_lock lock(state_->mutex);
+  if (find(*endpoint) != nullptr) return;
+  LedgerAccount* account = state_->take_account();
+  account->generation.store(endpoint->generation());
+  account->id = endpoint->id();
+  state_->by_slot[endpoint->slot()].store(account, std::memory_order_release);
+}
+
+void Ledger::on_removed(const EndpointPtr& endpoint) {
+  const std::scoped_lock lock(state_->mutex);
+  LedgerAccount* account = find(*endpoint);
+  if (account == nullptr) return;
+  state_->by_slot[endpoint->slot()].store(nullptr, std::memory_order_release);
+  account->generation.store(0);
+  state_->retired.push_back(account);
+}
+
+}  // namespace llmd::fleet
