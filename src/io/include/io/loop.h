@@ -47,7 +47,7 @@ class TurnTask {
 
  protected:
   /// Leaves the queue when still in it.
-  ~TurnTask();
+  virtual ~TurnTask();
 
  private:
   friend class Loop;
@@ -118,7 +118,6 @@ class Loop final : public Executor {
   int epoll_fd_ = -1;
   int wake_fd_ = -1;
   TurnTask* turn_tasks_ = nullptr;
-  TurnTask** turn_tasks_tail_ = &turn_tasks_;
 
   std::mutex posted_mutex_;
   std::vector<std::move_only_function<void()>> posted_;
