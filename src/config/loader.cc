@@ -1,0 +1,89 @@
+#include "config/loader.h"
+
+#include "assemble.h"
+#include "audit.h"
+#include "defaults.h"
+#include "graph.h"
+#include "instances.h"
+
+namespace llmd::config {
+namespace {
+
+Status check_gates(const Document& document) {
+  if (!document.gate("flowControl")) return {};
+  return fail(Code::kBadRequest, document.file +
+                                     ": featureGates: flowControl is not available in this build; "
+                                     "remove the gate to go on without flow control");
+}
+
+Status check_stability(Instances& instances, bool allow_experimental) {
+  if (allow_experimental) return {};
+  for (const auto& instance : instances)
+    if (instance.descriptor->stability == plugin::Stability::kAlpha)
+      return fail(Code::kBadRequest, instance.label() +
+                                         ": is experimental; start with "
+                                         "--allow-experimental-plugins to use it");
+  return {};
+}
+
+/// The plugin that finds endpoints, if the document names one.
+Result<const plugin::Plugin*> discovery(const Document& document, Instances& instances) {
+  const auto& ref = document.data_layer.discovery;
+  if (!ref) return nullptr;
+  LLMD_TRY_ASSIGN(Instance * instance, instances.resolve(*ref, "dataLayer.discovery"));
+  if (instance->descriptor->kind != "discovery")
+    return wrong_kind(*ref, *instance, "discovery plugin");
+  instance->used = true;
+  return instance->plugin.get();
+}
+
+void hand_over(Instances& instances, schedule::Pipeline& pipeline) {
+  for (auto& instance : instances) {
+    pipeline.resolved.push_back({.name = instance.name(),
+                                 .type = instance.plugin->type(),
+                                 .origin = instance.origin,
+                                 .parameters = instance.parameters,
+                                 .plugin = instance.plugin.get()});
+    pipeline.plugins.push_back(std::move(instance.plugin));
+  }
+}
+
+void subscribe(const schedule::Wiring& wiring, fleet::Fleet* fleet, schedule::Pipeline& pipeline) {
+  if (!fleet) return;
+  for (const auto& listener : wiring.listeners())
+    pipeline.subscriptions.push_back(fleet->listen(listener));
+}
+
+}  // namespace
+
+Result<Loaded> load(std::string_view text, std::string_view file, const Environment& environment) {
+  LLMD_TRY_ASSIGN(Document document, parse_document(text, file));
+  LLMD_TRY(check_gates(document));
+
+  auto pipeline = std::make_shared<schedule::Pipeline>();
+  pipeline->gates = document.gates;
+  pipeline->warnings = document.warnings;
+
+  Instances instances(environment);
+  for (const auto& entry : document.plugins) LLMD_TRY(instances.declare(entry));
+  LLMD_TRY(add_defaults(document, instances));
+
+  LLMD_TRY(assemble(document, instances, environment.metrics, *pipeline));
+  LLMD_TRY_ASSIGN(const plugin::Plugin* finder, discovery(document, instances));
+
+  schedule::Wiring wiring;
+  LLMD_TRY(connect(instances, wiring, environment.registry, pipeline->warnings));
+  LLMD_TRY_ASSIGN(const auto producers, order_producers(instances, wiring, pipeline->warnings));
+  pipeline->columns = wiring.columns();
+  pipeline->slots = wiring.slots();
+  add_hooks(instances, producers, environment.metrics, *pipeline);
+  LLMD_TRY(check_stability(instances, environment.allow_experimental));
+  audit(document, instances, wiring, environment, *pipeline);
+
+  hand_over(instances, *pipeline);
+  subscribe(wiring, environment.fleet, *pipeline);
+  return Loaded{
+      .pipeline = std::move(pipeline), .document = std::move(document), .discovery = finder};
+}
+
+}  // namespace llmd::config
