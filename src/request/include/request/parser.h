@@ -1,23 +1,25 @@
 #pragma once
 
+#include "base/arena.h"
+#include "base/result.h"
+#include "plugin/plugin.h"
+#include "request/request_view.h"
+
 #include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/arena.h"
-#include "base/result.h"
-#include "plugin/plugin.h"
-#include "request/request_view.h"
-
 namespace llmd::request {
 
-/// Reads the body of one request while it arrives. Offsets only, so the body may move between calls.
-/// Threading: one request, one thread. Created in the request's arena; trivially destructible work only.
+/// Reads the body of one request while it arrives. Offsets only, so the body may move between
+/// calls. Threading: one request, one thread. Created in the request's arena; trivially
+/// destructible work only.
 class BodyScan {
  public:
-  /// `body` is everything received so far, the earlier bytes unchanged. Errors are reported by finish().
+  /// `body` is everything received so far, the earlier bytes unchanged. Errors are reported by
+  /// finish().
   virtual void feed(std::string_view body) = 0;
   /// The whole body is there: the view, or why the request is refused (spec 01 §7 texts).
   virtual Result<RequestView> finish(std::string_view body) = 0;
@@ -53,8 +55,8 @@ class Parser : public virtual plugin::Plugin {
   virtual UsageScan* scan_response(std::string_view path, bool streaming, Arena& arena) const = 0;
 };
 
-/// Chooses the parser of a path (spec 01 §7): the longest claimed suffix wins, ties go to the first configured; else the
-/// first fallback; else null. `path` may end in one '/', which does not count.
+/// Chooses the parser of a path (spec 01 §7): the longest claimed suffix wins, ties go to the first
+/// configured; else the first fallback; else null. `path` may end in one '/', which does not count.
 class ParserTable {
  public:
   ParserTable() = default;

@@ -7,18 +7,28 @@
 
 namespace llmd::request {
 
-enum class Api : uint8_t { kRaw, kCompletions, kChat, kEmbeddings };
+enum class Api : uint8_t {
+  kRaw,
+  kCompletions,
+  kChat,
+  kEmbeddings,
+  kResponses,
+  kConversations,
+  kImages,
+};
 std::string_view api_name(Api api);
 
 /// Part of a prompt's byte stream (spec 01 §8). Three kinds:
 ///  bytes        text that counts as it stands: a view into the body or into the request's arena
 ///  escaped      the inside of a JSON string literal of the body; its unescaped bytes count
-///  placeholder  `count` copies of one token after padding to a whole token: an image, audio or video
+///  placeholder  `count` copies of one token after padding to a whole token: an image, audio or
+///  video
 struct Piece {
   enum class Kind : uint8_t { kBytes, kEscaped, kPlaceholder };
   Kind kind = Kind::kBytes;
   std::string_view text;
-  size_t bytes = 0;  // length in the prompt's byte stream: text.size() for kBytes, the unescaped length for kEscaped
+  size_t bytes = 0;  // length in the prompt's byte stream: text.size() for kBytes, the unescaped
+                     // length for kEscaped
   uint32_t token = 0;
   uint32_t count = 0;
 };
@@ -35,16 +45,18 @@ struct Range {
   size_t end = 0;
 };
 
-/// What a parser found in a request. Views point into the body and the request's arena and live as long as both.
+/// What a parser found in a request. Views point into the body and the request's arena and live as
+/// long as both.
 struct RequestView {
   Api api = Api::kRaw;
-  std::string_view model;                    // as the client wrote it, unescaped; "" when absent
-  std::optional<Range> model_value;          // the JSON value of "model" in the body, quotes included
+  std::string_view model;            // as the client wrote it, unescaped; "" when absent
+  std::optional<Range> model_value;  // the JSON value of "model" in the body, quotes included
   bool stream = false;
-  std::optional<int64_t> max_output_tokens;  // the API's cap field, when it holds a whole number >= 0
+  std::optional<int64_t>
+      max_output_tokens;  // the API's cap field, when it holds a whole number >= 0
   std::string_view cache_salt;
   std::span<const Prompt> prompts;
-  bool rewritable = false;                   // a JSON map in which "model" may be replaced
+  bool rewritable = false;  // a JSON map in which "model" may be replaced
 };
 
 /// Numbers of the answer that engines report. Merged over chunks: see UsageScanner.

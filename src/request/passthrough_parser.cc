@@ -1,0 +1,33 @@
+#include "request/parser.h"
+#include "request/parsers.h"
+
+namespace llmd::request {
+namespace {
+
+class RawScan final : public BodyScan {
+ public:
+  void feed(std::string_view) override {}
+  Result<RequestView> finish(std::string_view) override { return RequestView{}; }
+};
+
+class PassthroughParser final : public Parser {
+ public:
+  std::span<const std::string_view> path_suffixes() const override { return {}; }
+  BodyScan* scan_request(std::string_view, Arena& arena) const override {
+    return arena.make<RawScan>();
+  }
+  UsageScan* scan_response(std::string_view, bool, Arena&) const override { return nullptr; }
+};
+
+}  // namespace
+
+const plugin::Descriptor& passthrough_parser() {
+  static const plugin::Descriptor descriptor = plugin::describe<PassthroughParser>({
+      .type = "passthrough-parser",
+      .kind = "parser",
+      .summary = "Accepts any body on any path and reads nothing from it.",
+  });
+  return descriptor;
+}
+
+}  // namespace llmd::request
