@@ -49,15 +49,17 @@ void draw_swarm(Svg& svg, const TimeAxis& axis, std::span<const SecondRequest> r
 
 void draw_markers(Svg& svg, const TimeAxis& axis, const PolicyFigures& measured,
                   const PolicyFigures& published, double base, std::string_view colour) {
-  const auto marker = [&](double ms, double reference_ms, std::string_view name, double label_y) {
-    svg.line(axis.at(ms), base - 4, axis.at(ms), label_y - 12, colour, 2);
-    svg.text(axis.at(ms), label_y, fmt::format("{} {:.0f} ms", name, ms),
-             {.size = 12, .colour = colour, .anchor = "middle", .bold = true});
+  const auto marker = [&](double ms, double reference_ms, std::string_view name,
+                          std::string_view anchor) {
+    svg.line(axis.at(ms), base - 4, axis.at(ms), base + 16, colour, 2);
+    svg.text(axis.at(ms), base + 30, fmt::format("{} {:.0f} ms", name, ms),
+             {.size = 12, .colour = colour, .anchor = anchor, .bold = true});
     svg.diamond(axis.at(reference_ms), base + 6, 5, kInk);
   };
-  const bool close = axis.at(measured.ttft_p95_ms) - axis.at(measured.ttft_p50_ms) < 110;
-  marker(measured.ttft_p50_ms, published.ttft_p50_ms, "P50", base + 30);
-  marker(measured.ttft_p95_ms, published.ttft_p95_ms, "P95", close ? base + 46 : base + 30);
+  // Labels of near marks grow away from each other.
+  const bool near = axis.at(measured.ttft_p95_ms) - axis.at(measured.ttft_p50_ms) < 100;
+  marker(measured.ttft_p50_ms, published.ttft_p50_ms, "P50", near ? "end" : "middle");
+  marker(measured.ttft_p95_ms, published.ttft_p95_ms, "P95", near ? "start" : "middle");
 }
 
 void draw_times(Svg& svg, const Experiment& experiment, const PolicyFigures& random,
