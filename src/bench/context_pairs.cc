@@ -54,13 +54,14 @@ std::vector<ContextPair> make_context_pairs(Rng& rng, size_t count, size_t token
   return pairs;
 }
 
-std::string chat_body(std::string_view model, std::string_view content) {
+std::string chat_body(std::string_view model, std::string_view content, int max_tokens) {
   std::string body = R"({"model":")";
   append_json_escaped(body, model);
   body += R"(","messages":[{"role":"user","content":")";
   append_json_escaped(body, content);
-  body +=
-      R"("}],"max_tokens":32,"temperature":0,"stream":true,"stream_options":{"include_usage":true}})";
+  body += R"("}],"max_tokens":)";
+  body += std::to_string(max_tokens);
+  body += R"(,"temperature":0,"stream":true,"stream_options":{"include_usage":true}})";
   return body;
 }
 

@@ -1,9 +1,10 @@
 #include "bench/report.h"
 
+#include "bench/stats.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "bench/stats.h"
 #include <iterator>
 
 namespace llmd::bench {

@@ -1,8 +1,9 @@
 #include "bench/report_picture.h"
 
+#include "bench/svg.h"
+
 #include <fmt/format.h>
 
-#include "bench/svg.h"
 #include <algorithm>
 #include <cmath>
 #include <vector>

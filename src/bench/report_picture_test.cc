@@ -1,8 +1,8 @@
 #include "bench/report_picture.h"
 
-#include <gtest/gtest.h>
-
 #include "bench/svg.h"
+
+#include <gtest/gtest.h>
 
 namespace llmd::bench {
 namespace {

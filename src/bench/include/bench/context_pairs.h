@@ -25,7 +25,7 @@ std::vector<ContextPair> make_context_pairs(Rng& rng, size_t count, size_t token
 inline constexpr size_t kTokensOfHead = 10;
 inline constexpr size_t kTokensPerLine = 24;
 
-/// The body of a streamed chat request for `content`: max_tokens 32, temperature 0, usage included.
-std::string chat_body(std::string_view model, std::string_view content);
+/// The body of a streamed chat request for `content` at temperature 0, usage included.
+std::string chat_body(std::string_view model, std::string_view content, int max_tokens = 32);
 
 }  // namespace llmd::bench

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "bench/engine_counters.h"
+
 #include <cstdint>
 #include <span>
 #include <string>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "bench/report.h"
+
 #include <string>
 #include <string_view>
 

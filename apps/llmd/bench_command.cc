@@ -1,0 +1,59 @@
+#include "commands.h"
+
+#include "base/text.h"
+#include "bench/open_loop.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace llmd {
+
+int run_bench(int argc, char** argv) {
+  bench::OpenLoopOptions options;
+  std::string url;
+  double duration_s = 10;
+  CLI::App app("Open-loop load generator: streamed chat requests that arrive at random moments.",
+               "llmd bench");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--url", url, "the server: http://host:port")->required();
+  app.add_option("--model", options.model, "model to ask for")->required();
+  app.add_option("--rate", options.rate, "requests a second on average")
+      ->check(CLI::Range(0.001, 1e6));
+  app.add_option("--duration", duration_s, "seconds of arrivals")->check(CLI::Range(0.01, 1e6));
+  app.add_option("--families", options.families, "contexts that requests share")
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--context-tokens", options.context_tokens, "tokens of a context")
+      ->check(CLI::Range(0, 1'000'000));
+  app.add_option("--max-tokens", options.max_tokens, "output tokens at most")
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--in-flight-max", options.in_flight_max, "arrivals beyond it are not sent")
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--seed", options.seed, "of contexts and arrival times");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    std::fprintf(stderr, "llmd bench: %s\n", e.what());
+    return 2;
+  }
+  options.duration = std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(duration_s));
+  auto target = bench::Target::parse(url);
+  if (!target) {
+    std::fprintf(stderr, "llmd bench: --url: %s\n", target.error().message.c_str());
+    return 2;
+  }
+  options.target = *target;
+  // Each request needs a socket; a few descriptors are the process's own.
+  io::raise_file_limit(options.in_flight_max + 64);
+  const auto result = bench::run_open_loop(options, [](const bench::OpenLoopResult& r) {
+    fmt::print(stderr, "  {} sent, {} ended\n", r.sent, r.ok + r.refused + r.broken + r.timed_out);
+  });
+  fmt::print("{}", bench::open_loop_table(result));
+  return result.ok == result.sent && result.not_sent == 0 ? 0 : 1;
+}
+
+}  // namespace llmd

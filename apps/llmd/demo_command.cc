@@ -1,0 +1,259 @@
+#include "child_process.h"
+#include "commands.h"
+#include "demo_configs.h"
+
+#include "bench/context_pairs.h"
+#include "bench/pair_experiment.h"
+#include "bench/report.h"
+#include "bench/report_picture.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+namespace llmd {
+namespace {
+
+/// The servers of the experiment, in model time: a cold prompt of 5 200 tokens prefills in 1.9 s,
+/// one whose context is cached in 0.13 s.
+constexpr double kPrefillOverheadMs = 120;
+constexpr double kPrefillTokenMs = 0.345;
+constexpr double kPrefillDeviationMs = 6;
+constexpr double kInterTokenMs = 20;
+constexpr int kCacheTokens = 21840;
+constexpr int kBlockTokens = 16;
+constexpr int kReplicas = 2;
+constexpr std::string_view kModel = "demo-model";
+
+struct Options {
+  uint64_t seed = 7;
+  double time_scale = 4;
+  int rounds = 3;
+  int pairs = 10;
+  int context_tokens = 5200;
+  std::string directory = "build/demo";
+};
+
+struct Policy {
+  std::string_view name;
+  std::string_view config;
+};
+constexpr Policy kRandom{"random", kRandomConfig};
+constexpr Policy kPrefix{"prefix", kPrefixAwareConfig};
+
+class Demo {
+ public:
+  explicit Demo(const Options& options) : options_(options), rng_(options.seed) {}
+
+  Status run() {
+    std::error_code error;
+    std::filesystem::create_directories(options_.directory, error);
+    if (error)
+      return fail(Code::kInternal,
+                  fmt::format("cannot make {}: {}", options_.directory, error.message()));
+    LLMD_TRY(start_engines());
+    fmt::print(
+        "llmd demo: {} rounds of {} pairs, contexts of {} tokens, two servers of {} cached tokens; "
+        "seed {}, "
+        "1 s here is {} s of model time\n",
+        options_.rounds, options_.pairs, options_.context_tokens, kCacheTokens, options_.seed,
+        options_.time_scale);
+    for (int round = 1; round <= options_.rounds; ++round) {
+      const auto pairs = bench::make_context_pairs(rng_, static_cast<size_t>(options_.pairs),
+                                                   static_cast<size_t>(options_.context_tokens));
+      const Policy& first = round % 2 == 1 ? kRandom : kPrefix;
+      const Policy& second = round % 2 == 1 ? kPrefix : kRandom;
+      LLMD_TRY(run_policy(first, pairs, round));
+      LLMD_TRY(run_policy(second, pairs, round));
+    }
+    return report();
+  }
+
+ private:
+  std::string scaled_ms(double model_ms) const {
+    return fmt::format("{}us", std::max(0.0, model_ms * 1000 / options_.time_scale));
+  }
+  std::string log_path(std::string_view name) const {
+    return fmt::format("{}/{}.log", options_.directory, name);
+  }
+
+  Result<bench::Target> local(uint16_t port) const {
+    return bench::Target::parse(fmt::format("http://127.0.0.1:{}", port));
+  }
+
+  /// Polls until `path` answers 200, for 20 s at most.
+  Status wait_for(ChildProcess& child, const bench::Target& target, std::string_view path,
+                  std::string_view log) {
+    constexpr int kTries = 400;
+    for (int i = 0; i < kTries; ++i) {
+      if (!child.alive())
+        return fail(Code::kInternal, fmt::format("a process ended early, see {}", log));
+      if (const auto answer = client_.get(target, path); answer && answer->status == 200) return {};
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return fail(Code::kInternal,
+                fmt::format("{}{} does not answer, see {}", target.host, path, log));
+  }
+
+  Status start_engines() {
+    LLMD_TRY_ASSIGN(const uint16_t port, find_free_ports(kReplicas));
+    const std::string log = log_path("sim");
+    LLMD_TRY_ASSIGN(auto child, ChildProcess::start({"sim",
+                                                     "--port",
+                                                     std::to_string(port),
+                                                     "--replicas",
+                                                     std::to_string(kReplicas),
+                                                     "--model",
+                                                     std::string(kModel),
+                                                     "--seed",
+                                                     std::to_string(options_.seed),
+                                                     "--max-model-len",
+                                                     "32768",
+                                                     "--max-num-seqs",
+                                                     "1",
+                                                     "--enable-kvcache",
+                                                     "--block-size",
+                                                     std::to_string(kBlockTokens),
+                                                     "--kv-cache-size",
+                                                     std::to_string(kCacheTokens / kBlockTokens),
+                                                     "--latency-calculator",
+                                                     "per-token",
+                                                     "--prefill-overhead",
+                                                     scaled_ms(kPrefillOverheadMs),
+                                                     "--prefill-time-per-token",
+                                                     scaled_ms(kPrefillTokenMs),
+                                                     "--prefill-time-std-dev",
+                                                     scaled_ms(kPrefillDeviationMs),
+                                                     "--inter-token-latency",
+                                                     scaled_ms(kInterTokenMs)},
+                                                    log));
+    engines_process_.emplace(std::move(child));
+    for (int i = 0; i < kReplicas; ++i) {
+      LLMD_TRY_ASSIGN(auto engine, local(static_cast<uint16_t>(port + i)));
+      LLMD_TRY(wait_for(*engines_process_, engine, "/health", log));
+      engines_.push_back(std::move(engine));
+    }
+    return {};
+  }
+
+  /// A new router process knows nothing of earlier requests, and the engines' caches are emptied:
+  /// every turn starts cold.
+  Status run_policy(const Policy& policy, std::span<const bench::ContextPair> pairs, int round) {
+    LLMD_TRY(bench::reset_prefix_caches(client_, engines_));
+    LLMD_TRY_ASSIGN(const uint16_t port, find_free_ports(2));
+    const auto metrics_port = static_cast<uint16_t>(port + 1);
+    std::vector<std::string> arguments = {
+        "router",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        std::to_string(port),
+        "--metrics-port",
+        std::to_string(metrics_port),
+        "--loops",
+        "1",
+        "--seed",
+        std::to_string(options_.seed + static_cast<uint64_t>(round)),
+        "--refresh-metrics-interval",
+        scaled_ms(1000),
+        "--config-text",
+        std::string(policy.config)};
+    for (const auto& engine : engines_) {
+      arguments.emplace_back("--endpoint");
+      arguments.push_back("http://" + engine.host);
+    }
+    const std::string log = log_path(fmt::format("router-{}-{}", round, policy.name));
+    LLMD_TRY_ASSIGN(auto router, ChildProcess::start(arguments, log));
+    LLMD_TRY_ASSIGN(const auto admin, local(metrics_port));
+    LLMD_TRY(wait_for(router, admin, "/readyz", log));
+
+    bench::PairSetting setting{.engines = engines_,
+                               .model = std::string(kModel),
+                               .time_scale = options_.time_scale,
+                               .id_prefix = fmt::format("demo-{}-{}", round, policy.name)};
+    LLMD_TRY_ASSIGN(setting.router, local(port));
+    int done = 0;
+    const auto progress = [&](const bench::SecondRequest& second) {
+      ++done;
+      fmt::print("  round {}/{}  {:<6}  pair {:>2}/{}  {}  TTFT {:7.1f} ms\n", round,
+                 options_.rounds, policy.name, done, options_.pairs,
+                 second.returned ? "back on the first replica" : "on the other replica     ",
+                 second.ttft_ms);
+      std::fflush(stdout);
+    };
+    LLMD_TRY_ASSIGN(auto measured, bench::run_pairs(client_, setting, pairs, round, progress));
+    auto& all = policy.name == kRandom.name ? experiment_.random : experiment_.prefix;
+    all.insert(all.end(), measured.begin(), measured.end());
+    return {};
+  }
+
+  Status write_file(const std::string& path, std::string_view text) {
+    std::ofstream out(path, std::ios::binary | std::ios::trunc);
+    out << text;
+    out.close();
+    if (!out) return fail(Code::kInternal, "cannot write " + path);
+    fmt::print("wrote {}\n", path);
+    return {};
+  }
+
+  Status report() {
+    experiment_.time_scale = options_.time_scale;
+    fmt::print("\n{}\n", bench::report_table(experiment_));
+    const std::string caption = fmt::format(
+        "{} pairs per policy on two simulated servers of {} cached tokens behind llmd router; seed "
+        "{}; 1 s of the run is "
+        "{} s of model time",
+        experiment_.prefix.size(), kCacheTokens, options_.seed, options_.time_scale);
+    LLMD_TRY(write_file(options_.directory + "/report.json", bench::report_json(experiment_)));
+    return write_file(options_.directory + "/report.svg",
+                      bench::report_picture(experiment_, caption));
+  }
+
+  const Options options_;
+  Rng rng_;
+  bench::BlockingClient client_;
+  std::optional<ChildProcess> engines_process_;
+  std::vector<bench::Target> engines_;
+  bench::Experiment experiment_;
+};
+
+}  // namespace
+
+int run_demo(int argc, char** argv) {
+  Options options;
+  CLI::App app(
+      "The prefix-cache experiment on two simulated servers: random against prefix-aware routing.",
+      "llmd demo");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--seed", options.seed, "of the contexts, the servers and the random policy");
+  app.add_option("--time-scale", options.time_scale,
+                 "seconds of model time in one second of the run")
+      ->check(CLI::Range(0.1, 50.0));
+  app.add_option("--rounds", options.rounds, "rounds, each under both policies")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--pairs", options.pairs, "pairs of questions a round")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--context-tokens", options.context_tokens, "tokens of a context")
+      ->check(CLI::Range(100, 20000));
+  app.add_option("--out", options.directory, "folder for report.json, report.svg and logs");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    std::fprintf(stderr, "llmd demo: %s\n", e.what());
+    return 2;
+  }
+  if (const auto done = Demo(options).run(); !done) {
+    std::fprintf(stderr, "llmd demo: %s\n", done.error().message.c_str());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace llmd

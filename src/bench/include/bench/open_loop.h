@@ -1,0 +1,50 @@
+#pragma once
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "bench/blocking_client.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace llmd::bench {
+
+/// Streamed chat requests that arrive at random moments whatever the answers do, as many users' do.
+struct OpenLoopOptions {
+  Target target;
+  std::string model;
+  double rate = 10;  // requests a second on average; the gaps are exponential
+  Nanos duration = std::chrono::seconds(10);
+  size_t families = 50;  // contexts that requests share; each request picks one at random
+  size_t context_tokens = 500;
+  int max_tokens = 32;
+  size_t in_flight_max = 10000;               // an arrival beyond it is not sent, and counted
+  Nanos timeout = std::chrono::seconds(120);  // of one request
+  uint64_t seed = 1;
+};
+
+struct OpenLoopResult {
+  int64_t sent = 0;
+  int64_t ok = 0;
+  int64_t refused = 0;  // a status other than 200
+  int64_t broken = 0;   // connection failed, or the stream ended without "data: [DONE]"
+  int64_t timed_out = 0;
+  int64_t not_sent = 0;  // arrivals over in_flight_max
+  int64_t output_tokens = 0;
+  double seconds = 0;           // from the first arrival to the last answer
+  std::vector<double> ttft_ms;  // of requests that ended well, as the next two
+  std::vector<double> tpot_ms;  // mean time per output token after the first
+  std::vector<double> e2e_ms;
+};
+
+/// Runs until every answer is there. Threading: the calling thread runs the event loop.
+/// `on_second` hears the result so far once a second.
+OpenLoopResult run_open_loop(const OpenLoopOptions& options,
+                             const std::function<void(const OpenLoopResult&)>& on_second = {});
+
+/// The result as a table for a terminal.
+std::string open_loop_table(const OpenLoopResult& result);
+
+}  // namespace llmd::bench

@@ -1,0 +1,209 @@
+#include "bench/open_loop.h"
+
+#include "bench/chat_stream.h"
+#include "bench/context_pairs.h"
+#include "bench/stats.h"
+#include "http/client.h"
+#include "io/loop.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+#include <memory>
+#include <span>
+
+namespace llmd::bench {
+namespace {
+
+class Generator;
+
+/// One request at a time, used again for later ones.
+class Flight final : http::CallHandler {
+ public:
+  Flight(Generator& generator, io::Loop& loop, http::Client& client)
+      : generator_(generator), clock_(loop.clock()), call_(client, *this), deadline_(loop) {}
+
+  void start(const OpenLoopOptions& options, std::string body, std::string request_id);
+
+ private:
+  void on_response(const http::ResponseHead& head) override { status_ = head.status; }
+  void on_data(std::string_view data, bool last) override;
+  void on_failure(http::Failure) override;
+  void end();
+
+  Generator& generator_;
+  const Clock& clock_;
+  http::Call call_;
+  io::Timer deadline_;
+  std::string body_;
+  std::string request_id_;
+  ChatStream stream_;
+  TimePoint sent_{};
+  int status_ = 0;
+};
+
+class Generator {
+ public:
+  Generator(const OpenLoopOptions& options,
+            const std::function<void(const OpenLoopResult&)>& on_second)
+      : options_(options),
+        on_second_(on_second),
+        rng_(options.seed),
+        loop_(0, options.seed),
+        client_(loop_),
+        arrival_(loop_),
+        tick_(loop_) {
+    contexts_ =
+        make_context_pairs(rng_, std::max<size_t>(options.families, 1), options.context_tokens);
+  }
+
+  OpenLoopResult run() {
+    begin_ = loop_.clock().now();
+    next_ = begin_;
+    arrive();
+    if (on_second_) second();
+    while (arriving_ || idle_.size() < flights_.size()) loop_.turn(std::chrono::milliseconds(100));
+    result.seconds = seconds(loop_.clock().now() - begin_);
+    return std::move(result);
+  }
+
+  void ended(Flight& flight) { idle_.push_back(&flight); }
+
+  OpenLoopResult result;
+
+ private:
+  void arrive() {
+    const TimePoint now = loop_.clock().now();
+    // Arrivals keep to their own schedule: those that came due together are sent together.
+    while (next_ <= now && arriving_) {
+      send();
+      next_ += std::chrono::duration_cast<Nanos>(
+          std::chrono::duration<double>(-std::log1p(-rng_.uniform()) / options_.rate));
+      arriving_ = next_ < begin_ + options_.duration;
+    }
+    if (arriving_) arrival_.arm(next_ - now, [this] { arrive(); });
+  }
+
+  void send() {
+    if (idle_.empty()) {
+      if (flights_.size() >= options_.in_flight_max) {
+        ++result.not_sent;
+        return;
+      }
+      flights_.push_back(std::make_unique<Flight>(*this, loop_, client_));
+      idle_.push_back(flights_.back().get());
+    }
+    Flight& flight = *idle_.back();
+    idle_.pop_back();
+    const auto& context = contexts_[rng_.below(contexts_.size())].context;
+    const int64_t n = ++result.sent;
+    flight.start(
+        options_,
+        chat_body(options_.model, fmt::format("{}\nQuestion {}: what follows?", context, n),
+                  options_.max_tokens),
+        fmt::format("bench-{}-{}", options_.seed, n));
+  }
+
+  void second() {
+    tick_.arm(std::chrono::seconds(1), [this] {
+      on_second_(result);
+      second();
+    });
+  }
+
+  const OpenLoopOptions& options_;
+  const std::function<void(const OpenLoopResult&)>& on_second_;
+  Rng rng_;
+  io::Loop loop_;
+  http::Client client_;
+  std::vector<ContextPair> contexts_;
+  std::vector<std::unique_ptr<Flight>> flights_;
+  std::vector<Flight*> idle_;
+  io::Timer arrival_;
+  io::Timer tick_;
+  TimePoint begin_{};
+  TimePoint next_{};
+  bool arriving_ = true;
+};
+
+void Flight::start(const OpenLoopOptions& options, std::string body, std::string request_id) {
+  body_ = std::move(body);
+  request_id_ = std::move(request_id);
+  stream_ = {};
+  status_ = 0;
+  sent_ = clock_.now();
+  const HeaderField headers[] = {{"Content-Type", "application/json"},
+                                 {"X-Request-Id", request_id_}};
+  const std::string_view piece = body_;
+  deadline_.arm(options.timeout, [this] {
+    call_.abort();
+    ++generator_.result.timed_out;
+    end();
+  });
+  call_.start({.address = options.target.address}, {.method = "POST",
+                                                    .target = "/v1/chat/completions",
+                                                    .host = options.target.host,
+                                                    .headers = headers,
+                                                    .body = std::span(&piece, 1)});
+}
+
+void Flight::on_data(std::string_view data, bool last) {
+  if (status_ == 200) stream_.feed(data, clock_.now());
+  if (!last) return;
+  auto& result = generator_.result;
+  if (status_ != 200) {
+    ++result.refused;
+  } else if (!stream_.done() || stream_.failed() || !stream_.first_content()) {
+    ++result.broken;
+  } else {
+    ++result.ok;
+    result.output_tokens += stream_.content_events();
+    result.ttft_ms.push_back(millis(*stream_.first_content() - sent_));
+    result.e2e_ms.push_back(millis(clock_.now() - sent_));
+    if (const auto gaps = stream_.content_events() - 1; gaps > 0)
+      result.tpot_ms.push_back(millis(stream_.last_content() - *stream_.first_content()) /
+                               static_cast<double>(gaps));
+  }
+  end();
+}
+
+void Flight::on_failure(http::Failure) {
+  ++generator_.result.broken;
+  end();
+}
+
+void Flight::end() {
+  deadline_.cancel();
+  generator_.ended(*this);
+}
+
+}  // namespace
+
+OpenLoopResult run_open_loop(const OpenLoopOptions& options,
+                             const std::function<void(const OpenLoopResult&)>& on_second) {
+  return Generator(options, on_second).run();
+}
+
+std::string open_loop_table(const OpenLoopResult& r) {
+  std::string out;
+  const auto times = [&](std::string_view name, const std::vector<double>& ms) {
+    fmt::format_to(std::back_inserter(out),
+                   "  {:<6} P50 {:>9.1f}   P95 {:>9.1f}   P99 {:>9.1f}   mean {:>9.1f} ms\n", name,
+                   percentile(ms, 50), percentile(ms, 95), percentile(ms, 99), mean(ms));
+  };
+  const double span = std::max(r.seconds, 1e-9);
+  fmt::format_to(
+      std::back_inserter(out),
+      "  {} sent in {:.1f} s ({:.1f}/s): {} ok, {} refused, {} broken, {} timed out, {} not sent\n",
+      r.sent, r.seconds, static_cast<double>(r.sent) / span, r.ok, r.refused, r.broken, r.timed_out,
+      r.not_sent);
+  fmt::format_to(std::back_inserter(out), "  {:.1f} output tokens/s\n",
+                 static_cast<double>(r.output_tokens) / span);
+  times("TTFT", r.ttft_ms);
+  times("TPOT", r.tpot_ms);
+  times("e2e", r.e2e_ms);
+  return out;
+}
+
+}  // namespace llmd::bench
