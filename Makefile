@@ -57,7 +57,7 @@ fuzz: ## Run every fuzz target, SECONDS_PER_TARGET=300 each
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)
 
 docs: build ## Write the plugin reference page from the parameter tables
-	@$(LLMD) docs > docs/plugins.md
+	@$(LLMD) check --plugins-reference > docs/plugins.md
 
 clean: ## Remove build outputs, keeping the Python environment
 	@find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} + 2>/dev/null || true
