@@ -3,7 +3,6 @@
 #include "base/limits.h"
 #include "base/log.h"
 
-#include <algorithm>
 #include <atomic>
 #include <list>
 #include <map>
@@ -19,12 +18,9 @@ bool same_identity(const EndpointSpec& a, const EndpointSpec& b) {
 
 /// Sorts labels by key; of equal keys the later wins.
 void normalise(EndpointSpec& spec) {
-  auto& labels = spec.labels;
-  std::ranges::stable_sort(labels, {}, &std::pair<std::string, std::string>::first);
-  std::ranges::reverse(labels);
-  const auto extra = std::ranges::unique(labels, {}, &std::pair<std::string, std::string>::first);
-  labels.erase(extra.begin(), extra.end());
-  std::ranges::reverse(labels);
+  std::map<std::string, std::string> labels;
+  for (auto& [key, value] : spec.labels) labels.insert_or_assign(std::move(key), std::move(value));
+  spec.labels.assign(labels.begin(), labels.end());
 }
 
 }  // namespace
