@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace llmd::request {
+
+/// How many tokens an image is taken to be: width · height / 1024, at least 1, read from the header
+/// of a base64 PNG, JPEG or GIF in a data URL; anything else counts as 640 × 360. Cost: decodes the
+/// header only, 64 KiB at most.
+uint32_t image_tokens(std::string_view url);
+
+/// The same for audio: a token for four bytes of `data`, at least 1.
+uint32_t audio_tokens(std::string_view data);
+
+/// A video counts as 10 s of 2 frames a second of 640 × 360.
+inline constexpr uint32_t kVideoTokens = 4500;
+
+}  // namespace llmd::request

@@ -1,0 +1,48 @@
+#include "openai_scan.h"
+#include "usage_scan.h"
+
+#include "request/parser.h"
+#include "request/parsers.h"
+
+namespace llmd::request {
+namespace {
+
+constexpr std::string_view kSuffixes[] = {
+    "completions", "completions/render", "chat/completions", "chat/completions/render",
+    "responses",   "conversations",      "embeddings",       "images/generations",
+};
+
+class OpenAiParser final : public Parser {
+ public:
+  std::span<const std::string_view> path_suffixes() const override { return kSuffixes; }
+
+  BodyScan* scan_request(std::string_view path, Arena& arena) const override {
+    if (path.ends_with('/')) path.remove_suffix(1);
+    if (path.ends_with("conversations")) return scan_conversations(arena);
+    if (path.ends_with("responses")) return scan_responses(arena);
+    if (path.ends_with("chat/completions") || path.ends_with("chat/completions/render"))
+      return scan_chat(arena);
+    if (path.ends_with("embeddings")) return scan_embeddings(arena);
+    if (path.ends_with("images/generations")) return scan_images(arena);
+    return scan_completions(arena);
+  }
+
+  UsageScan* scan_response(std::string_view, bool streaming, Arena& arena) const override {
+    return streaming ? scan_sse_usage(arena) : scan_json_usage(arena);
+  }
+};
+
+}  // namespace
+
+const plugin::Descriptor& openai_parser() {
+  static const plugin::Descriptor descriptor = plugin::describe<OpenAiParser>({
+      .type = "openai-parser",
+      .kind = "parser",
+      .summary = "Reads OpenAI requests (completions, chat, embeddings, responses, conversations, "
+                 "images) and the usage "
+                 "in their answers.",
+  });
+  return descriptor;
+}
+
+}  // namespace llmd::request

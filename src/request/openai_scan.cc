@@ -1,0 +1,119 @@
+#include "openai_scan.h"
+
+#include "codec/json_text.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace llmd::request {
+namespace {
+
+using codec::JsonKind;
+
+constexpr int64_t kCapMax = std::numeric_limits<int64_t>::max();
+
+std::string_view go_name(JsonKind kind) {
+  switch (kind) {
+    case JsonKind::kNull:
+      return "null";
+    case JsonKind::kBool:
+      return "bool";
+    case JsonKind::kNumber:
+      return "number";
+    case JsonKind::kString:
+      return "string";
+    case JsonKind::kArray:
+      return "array";
+    case JsonKind::kObject:
+      return "object";
+  }
+  return "value";
+}
+
+}  // namespace
+
+std::optional<int64_t> whole_number(std::string_view json, int64_t max) {
+  int64_t whole = 0;
+  const char* const end = json.data() + json.size();
+  if (const auto [p, error] = std::from_chars(json.data(), end, whole);
+      p == end && error == std::errc())
+    return whole >= 0 && whole <= max ? std::optional(whole) : std::nullopt;
+  double value = 0;  // with a fraction or an exponent
+  if (const auto [p, error] = std::from_chars(json.data(), end, value);
+      p != end || error != std::errc())
+    return std::nullopt;
+  if (value < 0 || value >= 0x1p63 || value != std::floor(value)) return std::nullopt;
+  whole = static_cast<int64_t>(value);
+  return whole <= max ? std::optional(whole) : std::nullopt;
+}
+
+void OpenAiScan::open(uint8_t id, JsonKind kind, size_t) {
+  if (id >= kFirstOwn) own_open(id, kind);
+}
+
+void OpenAiScan::value(uint8_t id, const codec::JsonValue& v) {
+  switch (id) {
+    case kRoot:
+      root_ = v.kind;
+      break;
+    case kModel:
+      model_value_ = Range{v.begin, v.end};
+      model_.reset();
+      if (v.kind == JsonKind::kString) model_ = text_of(v);
+      break;
+    case kStream:
+      stream_ = v.kind == JsonKind::kBool && v.text == "true";
+      break;
+    case kCapFirst:
+    case kCapSecond:
+      caps_[id - kCapFirst] =
+          v.kind == JsonKind::kNumber ? whole_number(v.text, kCapMax) : std::nullopt;
+      break;
+    case kSalt:
+      salt_.reset();
+      if (expect(v, JsonKind::kString)) salt_ = text_of(v);
+      break;
+    default:
+      own_value(id, v);
+  }
+}
+
+Result<RequestView> OpenAiScan::finish(std::string_view body) {
+  constexpr std::string_view kContext = "error unmarshaling request bodyMap: ";
+  if (!scanner_.feed(body) || !scanner_.finish())
+    return fail(Code::kBadRequest, std::string(kContext) + scanner_.error().text());
+  if (root_ != JsonKind::kObject && root_ != JsonKind::kNull)
+    return fail(Code::kBadRequest, std::string(kContext) + "json: cannot unmarshal " +
+                                       std::string(go_name(root_)) +
+                                       " into Go value of type map[string]interface {}");
+  if (bad_ || !complete()) return fail(Code::kBadRequest, std::string(refusal_));
+
+  RequestView view;
+  view.api = api_;
+  if (model_) view.model = resolve(body, *model_);
+  view.model_value = model_value_;
+  view.stream = stream_;
+  view.max_output_tokens = caps_[0] ? caps_[0] : caps_[1];
+  if (salt_) view.cache_salt = resolve(body, *salt_);
+  view.prompts = prompts(body);
+  view.rewritable = true;
+  return view;
+}
+
+std::string_view OpenAiScan::resolve(std::string_view body, const Text& text) const {
+  const std::string_view raw = body.substr(text.begin, text.end - text.begin);
+  if (!text.escaped()) return raw;
+  char* const out = static_cast<char*>(arena_.allocate(raw.size(), 1));
+  return {out, codec::unescape_json(raw, out)};
+}
+
+Piece OpenAiScan::piece(std::string_view body, const Text& text) const {
+  Piece piece;
+  piece.kind = text.escaped() ? Piece::Kind::kEscaped : Piece::Kind::kBytes;
+  piece.text = body.substr(text.begin, text.end - text.begin);
+  piece.bytes = text.unescaped;
+  return piece;
+}
+
+}  // namespace llmd::request

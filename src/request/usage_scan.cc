@@ -1,0 +1,182 @@
+#include "usage_scan.h"
+
+#include "codec/json_scan.h"
+#include "codec/sse_scan.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <emmintrin.h>
+
+namespace llmd::request {
+namespace {
+
+using codec::JsonKind;
+using codec::JsonValue;
+
+constexpr size_t kHeldBytes = 1024;
+
+enum : uint8_t {
+  kRoot,
+  kResponse,
+  kUsage,
+  kPrompt,
+  kInput,
+  kCompletion,
+  kOutput,
+  kTotal,
+  kDetails,
+  kInputDetails,
+  kCached,
+  kInputCached,
+};
+constexpr codec::JsonField kFields[] = {
+    {kRoot, "usage", kUsage},
+    {kRoot, "response", kResponse},
+    {kResponse, "usage", kUsage},
+    {kUsage, "prompt_tokens", kPrompt},
+    {kUsage, "input_tokens", kInput},
+    {kUsage, "completion_tokens", kCompletion},
+    {kUsage, "output_tokens", kOutput},
+    {kUsage, "total_tokens", kTotal},
+    {kUsage, "prompt_tokens_details", kDetails},
+    {kUsage, "input_tokens_details", kInputDetails},
+    {kDetails, "cached_tokens", kCached},
+    {kInputDetails, "cached_tokens", kInputCached},
+};
+constexpr codec::JsonSchema kSchema(kFields);
+
+/// A count: a number or a numeric string. Fractions are cut off, as by the reference.
+std::optional<int64_t> count_of(const JsonValue& v) {
+  const std::string_view text = v.kind == JsonKind::kString ? v.inside() : v.text;
+  if (text.empty() || (v.kind != JsonKind::kNumber && v.kind != JsonKind::kString))
+    return std::nullopt;
+  double value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
+  if (!(value >= 0 && value < 0x1p53)) return std::nullopt;
+  return static_cast<int64_t>(value);
+}
+
+/// Gathers the counts of one document and merges each usage object into `usage` as it closes.
+class UsageSink final : public codec::JsonSink {
+ public:
+  explicit UsageSink(Usage& usage) : usage_(usage) {}
+
+  void open(uint8_t id, JsonKind, size_t) override {
+    if (id == kUsage) std::fill(std::begin(counts_), std::end(counts_), std::nullopt);
+  }
+
+  void value(uint8_t id, const JsonValue& v) override {
+    if (id == kUsage) {
+      if (v.kind == JsonKind::kObject) merge();
+    } else if (id > kUsage) {
+      counts_[id] = count_of(v);
+    }
+  }
+
+ private:
+  void merge() {
+    const auto first = [this](uint8_t a, uint8_t b) {
+      return counts_[a] ? counts_[a] : counts_[b];
+    };
+    const auto prompt = first(kPrompt, kInput);
+    const auto completion = first(kCompletion, kOutput);
+    const auto cached = first(kInputCached, kCached);
+    if (prompt.value_or(0) != 0) usage_.prompt_tokens = *prompt;
+    if (completion.value_or(0) != 0) usage_.completion_tokens = *completion;
+    if (cached) usage_.cached_tokens = cached;
+    const bool whole = prompt && completion && counts_[kTotal];
+    usage_.total_tokens =
+        whole ? *counts_[kTotal] : usage_.prompt_tokens + usage_.completion_tokens;
+    usage_.present = true;
+  }
+
+  Usage& usage_;
+  std::optional<int64_t> counts_[kInputCached + 1];
+};
+
+class JsonUsage final : public UsageScan {
+ public:
+  JsonUsage() : sink_(usage_), scanner_(kSchema, sink_) {}
+  void feed(std::string_view chunk) override { scanner_.feed_chunk(chunk); }
+  void finish() override { scanner_.finish(); }
+
+ private:
+  UsageSink sink_;
+  codec::JsonScanner scanner_;
+};
+
+/// The first "usage" in `text`, or npos. Looks for its first and last letter sixteen places at a
+/// time.
+size_t find_usage(std::string_view text) {
+  constexpr std::string_view kWord = "usage";
+  size_t at = 0;
+  for (; at + 16 + kWord.size() - 1 <= text.size(); at += 16) {
+    const auto load = [&](size_t i) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + i));
+    };
+    const __m128i first = _mm_cmpeq_epi8(load(at), _mm_set1_epi8('u'));
+    const __m128i last = _mm_cmpeq_epi8(load(at + 4), _mm_set1_epi8('e'));
+    auto mask = static_cast<uint32_t>(_mm_movemask_epi8(_mm_and_si128(first, last)));
+    for (; mask != 0; mask &= mask - 1) {
+      const size_t place = at + static_cast<size_t>(std::countr_zero(mask));
+      if (std::memcmp(text.data() + place, kWord.data(), kWord.size()) == 0) return place;
+    }
+  }
+  return text.find(kWord, at);
+}
+
+/// Whether `line` may hold counts: it names "usage" with a value other than null. Some servers send
+/// null in every event.
+bool mentions_usage(std::string_view line) {
+  while (true) {
+    const size_t place = find_usage(line);
+    if (place == line.npos) return false;
+    line.remove_prefix(place + 5);
+    if (!line.starts_with("\":null") && !line.starts_with("\": null")) return true;
+  }
+}
+
+class SseUsage final : public UsageScan, private codec::SseSink {
+ public:
+  explicit SseUsage(Arena& arena)
+      : lines_(*this, arena.array<char>(kHeldBytes)), sink_(usage_), long_line_(kSchema, sink_) {}
+
+  void feed(std::string_view chunk) override { lines_.feed(chunk); }
+  void finish() override { lines_.finish(); }
+
+ private:
+  void data(std::string_view line) override {
+    if (line == "[DONE]") return;
+    ++events_;
+    if (!mentions_usage(line)) return;
+    codec::JsonScanner scanner(kSchema, sink_);
+    scanner.feed(line);
+  }
+
+  void data_part(std::string_view text, bool first, bool) override {
+    if (first) {
+      ++events_;
+      new (&long_line_) codec::JsonScanner(kSchema, sink_);
+    }
+    long_line_.feed_chunk(text);
+  }
+
+  codec::SseScanner lines_;
+  UsageSink sink_;
+  codec::JsonScanner long_line_;
+};
+
+}  // namespace
+
+UsageScan* scan_json_usage(Arena& arena) {
+  return arena.make<JsonUsage>();
+}
+UsageScan* scan_sse_usage(Arena& arena) {
+  return arena.make<SseUsage>(arena);
+}
+
+}  // namespace llmd::request

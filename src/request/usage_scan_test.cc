@@ -1,0 +1,111 @@
+#include "usage_scan.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace llmd::request {
+namespace {
+
+using Make = UsageScan* (*)(Arena&);
+
+struct Seen {
+  Usage usage;
+  uint64_t events;
+};
+
+Seen read(Make make, std::string_view text, size_t step) {
+  Arena arena;
+  UsageScan* scan = make(arena);
+  for (size_t at = 0; at < text.size(); at += step) scan->feed(std::string(text.substr(at, step)));
+  scan->finish();
+  return {scan->usage(), scan->events()};
+}
+
+/// Reads `text` cut into pieces of every size and expects the same each time.
+void expect_usage(Make make, std::string_view text, int64_t prompt, int64_t completion,
+                  int64_t total, std::optional<int64_t> cached, uint64_t events = 0) {
+  for (size_t step = 1; step <= text.size(); step = step < 100 ? step + 1 : step * 2) {
+    const Seen seen = read(make, text, step);
+    ASSERT_TRUE(seen.usage.present) << text << " in pieces of " << step;
+    EXPECT_EQ(seen.usage.prompt_tokens, prompt) << text;
+    EXPECT_EQ(seen.usage.completion_tokens, completion) << text;
+    EXPECT_EQ(seen.usage.total_tokens, total) << text;
+    EXPECT_EQ(seen.usage.cached_tokens, cached) << text;
+    EXPECT_EQ(seen.events, events) << text << " in pieces of " << step;
+  }
+}
+
+TEST(JsonUsage, ReadsTheUsageObject) {
+  expect_usage(
+      scan_json_usage,
+      R"({"id":"x","choices":[{"text":"usage"}],"usage":{"prompt_tokens":11,"total_tokens":18,)"
+      R"("completion_tokens":7,"prompt_tokens_details":{"cached_tokens":8}}})",
+      11, 7, 18, 8);
+  expect_usage(scan_json_usage, R"({"usage":{"input_tokens":"3","output_tokens":4}})", 3, 4, 7,
+               std::nullopt);
+  expect_usage(scan_json_usage,
+               R"({"usage":{"prompt_tokens":null,"input_tokens":3,"total_tokens":9}})", 3, 0, 3,
+               std::nullopt);
+  expect_usage(
+      scan_json_usage,
+      R"({"usage":{"prompt_tokens":5,"input_tokens":3,"completion_tokens":0,"total_tokens":5,)"
+      R"("input_tokens_details":{"cached_tokens":2},"prompt_tokens_details":{"cached_tokens":1}}})",
+      5, 0, 5, 2);
+  expect_usage(scan_json_usage, R"({"usage":{"prompt_tokens":5,"prompt_tokens_details":null}})", 5,
+               0, 5, std::nullopt);
+}
+
+TEST(JsonUsage, AbsentOrBrokenUsageIsNone) {
+  for (std::string_view text :
+       {"", "not json", "{}", R"({"usage":null})", R"({"usage":[1]})",
+        R"({"x":{"usage":{"prompt_tokens":1}}})", "{\"usage\":{\"prompt_tokens\":1"})
+    EXPECT_FALSE(read(scan_json_usage, text, 5).usage.present) << text;
+}
+
+constexpr std::string_view kStream =
+    "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":null}\n\n"
+    "data: {\"choices\":[{\"delta\":{\"content\":\" usage\"}}]}\n\n"
+    "data: "
+    "{\"choices\":[],\"usage\":{\"prompt_tokens\":12,\"total_tokens\":15,\"completion_tokens\":3,"
+    "\"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\n"
+    "data: [DONE]\n\n";
+
+TEST(SseUsage, ReadsUsageWhereverTheChunksAreCut) {
+  expect_usage(scan_sse_usage, kStream, 12, 3, 15, 4, 3);
+}
+
+TEST(SseUsage, LaterCountsReplaceEarlierOnes) {
+  expect_usage(
+      scan_sse_usage,
+      "data: {\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":1,\"total_tokens\":6}}\n\n"
+      "data: {\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"total_tokens\":7}}\r\n\r\n",
+      5, 2, 7, std::nullopt, 2);
+  expect_usage(
+      scan_sse_usage,
+      "data: {\"usage\":{\"input_tokens\":9,\"input_tokens_details\":{\"cached_tokens\":3}}}\n\n"
+      "data: {\"usage\":{\"output_tokens\":4}}\n\n",
+      9, 4, 13, 3, 2);
+}
+
+TEST(SseUsage, ReadsTheLastEventOfTheResponsesApi) {
+  expect_usage(
+      scan_sse_usage,
+      "event: response.created\ndata: "
+      "{\"type\":\"response.created\",\"response\":{\"usage\":null}}\n\n"
+      "event: response.completed\ndata: "
+      "{\"type\":\"response.completed\",\"response\":{\"output\":[\"" +
+          std::string(3000, 'x') +
+          "\"],\"usage\":{\"input_tokens\":21,\"output_tokens\":2,\"total_tokens\":23}}}\n\n",
+      21, 2, 23, std::nullopt, 2);
+}
+
+TEST(SseUsage, CountsEventsWithoutUsage) {
+  const Seen seen =
+      read(scan_sse_usage, "data: {}\n\ndata: {\"usage\": null}\n\ndata: [DONE]\r\n\r\n", 3);
+  EXPECT_FALSE(seen.usage.present);
+  EXPECT_EQ(seen.events, 2u);
+}
+
+}  // namespace
+}  // namespace llmd::request
