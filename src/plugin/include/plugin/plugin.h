@@ -11,6 +11,9 @@ namespace llmd::plugin {
 /// Threading: all methods are called from many loops at once.
 class Plugin {
  public:
+  Plugin() = default;
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
   virtual ~Plugin() = default;
 
   const std::string& type() const { return type_; }

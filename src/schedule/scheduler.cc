@@ -1,0 +1,135 @@
+#include "base/check.h"
+#include "schedule/pipeline.h"
+#include "schedule/stopwatch.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace llmd::schedule {
+namespace {
+
+constexpr std::string_view kNothingLeft = "no endpoints available for the given request";
+constexpr std::string_view kDrained = "rejected-saturated";
+
+/// NaN counts as 0.
+double clamp01(double score) {
+  return score > 0 ? (score < 1 ? score : 1) : 0;
+}
+
+std::unexpected<Error> untyped(std::string_view why) {
+  return fail(Code::kResourceExhausted, "failed to find target endpoint: " + std::string(why));
+}
+
+/// Runs the profiles of one request. `scratch` holds one scorer's answer at a time.
+class Run {
+ public:
+  Run(RequestContext& context, const Pipeline& pipeline) : context_(context), pipeline_(pipeline) {}
+
+  Status operator()() {
+    LLMD_TRY(rounds());
+    if (auto status = pipeline_.handler.plugin->finish(context_); !status)
+      return fail(explain(std::move(status).error()));
+    const bool has_target = context_.primary < context_.results.size() &&
+                            !context_.results[context_.primary].targets.empty();
+    if (!SOFT_CHECK(has_target)) return untyped("the profile handler chose no target");
+    return {};
+  }
+
+ private:
+  /// Every round must run a profile that has not run yet, so there are at most as many as profiles.
+  Status rounds() {
+    const auto wanted = context_.arena.array<uint16_t>(pipeline_.profiles.size());
+    size_t ran = 0;
+    for (;;) {
+      const size_t count = pipeline_.handler.plugin->next(context_, wanted);
+      pipeline_.handler.duration.observe(stopwatch_.lap());
+      if (count == 0) break;
+      const size_t before = ran;
+      for (const uint16_t index : wanted.first(count)) {
+        CHECK(index < pipeline_.profiles.size());
+        if (context_.results[index].ran) continue;
+        run_profile(pipeline_.profiles[index], context_.results[index]);
+        ++ran;
+      }
+      if (ran == before)
+        return untyped("profile handler '" + pipeline_.handler.plugin->name() +
+                       "' asks for nothing but profiles that have run");
+    }
+    if (ran == 0) return untyped("no profile ran");
+    return {};
+  }
+
+  void run_profile(const Profile& profile, ProfileResult& result) {
+    result.ran = true;
+    const auto selected = filter(profile);
+    result.failed = selected.empty();
+    if (result.failed) return;
+    result.scored = selected;
+    result.totals = score(profile, selected);
+
+    const auto picked = context_.arena.array<uint32_t>(selected.size());
+    const size_t count = profile.picker.plugin->pick(context_, selected, result.totals, picked);
+    profile.picker.duration.observe(stopwatch_.lap());
+    CHECK(count <= picked.size());
+    result.targets = picked.first(count);
+    result.failed = count == 0;
+  }
+
+  std::span<uint32_t> filter(const Profile& profile) {
+    auto selected = context_.arena.array<uint32_t>(context_.candidates.size());
+    std::iota(selected.begin(), selected.end(), 0u);
+    for (const auto& step : profile.filters) {
+      if (selected.empty()) break;
+      const size_t left = step.plugin->filter(context_, selected);
+      step.duration.observe(stopwatch_.lap());
+      CHECK(left <= selected.size());
+      selected = selected.first(left);
+    }
+    return selected;
+  }
+
+  /// In order of the profile, in double precision, so that sums are the same everywhere.
+  std::span<const double> score(const Profile& profile, std::span<const uint32_t> selected) {
+    const auto totals = context_.arena.array<double>(selected.size());
+    if (scratch_.empty()) scratch_ = context_.arena.array<double>(context_.candidates.size());
+    const auto scores = scratch_.first(selected.size());
+    for (const auto& step : profile.scorers) {
+      std::ranges::fill(scores, 0.0);
+      step.plugin->score(context_, selected, scores);
+      for (size_t i = 0; i < scores.size(); ++i) totals[i] += clamp01(scores[i]) * step.weight;
+      step.duration.observe(stopwatch_.lap());
+    }
+    return totals;
+  }
+
+  /// A handler's typed error stands. Else a drained profile explains it, else the handler's words.
+  Error explain(Error error) const {
+    if (error.code != Code::kUnknown) return error;
+    for (const auto& result : context_.results)
+      if (result.failed)
+        return {.code = Code::kResourceExhausted,
+                .message = std::string(kNothingLeft),
+                .drop_reason = std::string(kDrained)};
+    return untyped(error.message).error();
+  }
+
+  RequestContext& context_;
+  const Pipeline& pipeline_;
+  Stopwatch stopwatch_;
+  std::span<double> scratch_;
+};
+
+}  // namespace
+
+void prepare(RequestContext& context, const Pipeline& pipeline) {
+  context.columns = context.arena.array<void*>(pipeline.columns);
+  context.slots = context.arena.array<void*>(pipeline.slots);
+  context.results = context.arena.array<ProfileResult>(pipeline.profiles.size());
+  context.primary = UINT16_MAX;
+}
+
+Status run_scheduler(RequestContext& context, const Pipeline& pipeline) {
+  return Run(context, pipeline)();
+}
+
+}  // namespace llmd::schedule

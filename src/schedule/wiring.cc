@@ -1,0 +1,18 @@
+#include "schedule/wiring.h"
+
+#include "base/check.h"
+
+#include <algorithm>
+
+namespace llmd::schedule {
+
+uint16_t Wiring::add(Edge::Kind kind, std::string key, std::type_index type) {
+  CHECK(current_ != nullptr);
+  const auto known = std::ranges::find(keys_, key);
+  const auto column = static_cast<uint16_t>(known - keys_.begin());
+  if (known == keys_.end()) keys_.push_back(key);
+  edges_.push_back({.plugin = current_, .key = std::move(key), .type = type, .kind = kind});
+  return column;
+}
+
+}  // namespace llmd::schedule
