@@ -4,7 +4,7 @@
 #   x.cc        part of the library
 #   x_test.cc   part of the module's test program NAME_test (GoogleTest)
 #   x_bench.cc  a benchmark program NAME_x_bench (Google Benchmark)
-#   x_fuzz.cc   a fuzz target NAME_x_fuzz (libFuzzer); its corpus replays in NAME_test when x_fuzz.cc lists it
+#   x_fuzz.cc   a fuzz target NAME_x_fuzz (libFuzzer); seeds in tests/data/fuzz/NAME_x_fuzz/ replay as a test
 # Public headers are in include/NAME/ and are included as "NAME/header.h". DEPS name other modules, LIBS third parties that
 # public headers need; PRIVATE_LIBS stay inside. Modules may include only what DEPS bring in.
 function(llmd_module name)
@@ -37,6 +37,18 @@ function(llmd_module name)
       GTest::gtest GTest::gtest_main)
     target_compile_definitions(${name}_test PRIVATE LLMD_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     add_test(NAME ${name} COMMAND ${name}_test --gtest_brief=1)
+  endif()
+  if(LLMD_TESTS)
+    foreach(fuzzer ${fuzzers})
+      get_filename_component(stem ${fuzzer} NAME_WE)
+      set(seeds ${PROJECT_SOURCE_DIR}/tests/data/fuzz/${name}_${stem})
+      if(EXISTS ${seeds})
+        add_executable(${name}_${stem}_replay ${fuzzer} ${PROJECT_SOURCE_DIR}/tests/support/fuzz_replay.cc)
+        target_include_directories(${name}_${stem}_replay PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+        target_link_libraries(${name}_${stem}_replay PRIVATE llmd_${name} ${arg_PRIVATE_LIBS} ${arg_TEST_DEPS} ${arg_TEST_LIBS})
+        add_test(NAME ${name}_${stem}_replay COMMAND ${name}_${stem}_replay ${seeds})
+      endif()
+    endforeach()
   endif()
   if(LLMD_BENCHES)
     foreach(bench ${benches})

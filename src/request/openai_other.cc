@@ -83,7 +83,8 @@ class ConversationScan final : public OpenAiScan {
     if (id == kItems) {
       if (!expect(v, JsonKind::kArray)) items_.clear();
     } else if (id == kItem) {
-      if (expect(v, JsonKind::kObject)) items_.push_back(open_item_);
+      expect(v, JsonKind::kObject);
+      items_.push_back(open_item_);
       open_item_ = {};
     } else if (id == kItemContent ? v.kind != JsonKind::kNull : expect(v, JsonKind::kString)) {
       open_item_.values[id - kItemType] = {v.begin, v.end};
