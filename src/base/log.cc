@@ -79,9 +79,13 @@ class LineWriter {
       return;
     }
     const size_t from = at_ & (ring_.capacity_ - 1);
-    const size_t first = std::min(piece.size(), ring_.capacity_ - from);
-    std::memcpy(ring_.data_.get() + from, piece.data(), first);
-    std::memcpy(ring_.data_.get(), piece.data() + first, piece.size() - first);
+    const size_t before_wrap = ring_.capacity_ - from;
+    if (piece.size() <= before_wrap) [[likely]] {
+      std::memcpy(ring_.data_.get() + from, piece.data(), piece.size());
+    } else {
+      std::memcpy(ring_.data_.get() + from, piece.data(), before_wrap);
+      std::memcpy(ring_.data_.get(), piece.data() + before_wrap, piece.size() - before_wrap);
+    }
     at_ += piece.size();
   }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 
 namespace llmd::fleet {
 namespace {
@@ -61,11 +62,20 @@ PoolMetrics::PoolMetrics(Fleet& fleet, metric::Registry& registry, std::string p
                            {},
                            {{"inference_pool_per_pod_queue_size",
                              {{"name", "name"}, {"model_server_pod", "model_server_endpoint"}}}}})),
+      refused_(registry
+                   .family({"llmd_fleet_endpoints_refused_total",
+                            Kind::kCounter,
+                            "New endpoints that were refused because the fleet was full.",
+                            {},
+                            {},
+                            {}})
+                   .counter({})),
       collector_(registry.on_collect([this] { collect(); })) {}
 
 void PoolMetrics::refresh(TimePoint now) {
   std::vector<double> kv, queue, running;
-  for (const auto& endpoint : fleet_.snapshot()->endpoints) {
+  const auto snapshot = fleet_.snapshot();
+  for (const auto& endpoint : snapshot->endpoints) {
     const EndpointMetrics m = endpoint->metrics.load();
     if (!m.ever_updated() || now - m.updated > stale_after_) continue;
     kv.push_back(m.kv_cache_usage);
@@ -85,6 +95,8 @@ void PoolMetrics::refresh(TimePoint now) {
 }
 
 void PoolMetrics::collect() {
+  const uint64_t refused = fleet_.refused();
+  refused_.add(static_cast<double>(refused - std::exchange(refused_counted_, refused)));
   const auto snapshot = fleet_.snapshot();
   if (exposed_ && exposed_->version != snapshot->version)
     for (const auto& endpoint : exposed_->endpoints)

@@ -4,12 +4,13 @@
 #include "fleet/fleet.h"
 #include "metric/registry.h"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 namespace llmd::fleet {
 
-/// The pool gauges of spec 04 §2.2.
+/// The pool gauges of spec 04 §2.2, and how often the fleet was full.
 /// Threading: refresh() from one control thread; the per-endpoint gauges are computed by whoever
 /// renders the page.
 class PoolMetrics {
@@ -37,6 +38,8 @@ class PoolMetrics {
   Moments kv_usage_, queue_, running_;
   metric::Gauge ready_;
   metric::Family& per_endpoint_;
+  metric::Counter refused_;
+  uint64_t refused_counted_ = 0;  // touched by collect() only
   SnapshotPtr
       exposed_;  // whose endpoints have a series in per_endpoint_; touched by collect() only
   std::shared_ptr<void> collector_;
