@@ -54,11 +54,10 @@ class Exchange {
              std::optional<uint64_t> length = {}) {
     start(status, std::span(headers.begin(), headers.size()), length);
   }
-  /// Sends `data` (one chunk, when chunked); with `last` the answer is complete, and the
-  /// connection's next request may begin before this returns. What the socket does not take is
-  /// copied, so `data` is needed only during the call. Returns false when bytes are waiting: a
-  /// polite writer goes on at on_writable(). Requires: start() was called; `last` comes exactly at
-  /// `length` bytes (a shorter answer is shown as a break).
+  /// Sends `data` (one chunk, when chunked); with `last` the answer is complete. What the socket
+  /// does not take is copied, so `data` is needed only during the call. Returns false when bytes
+  /// are waiting: a polite writer goes on at on_writable(). Requires: start() was called; `last`
+  /// comes exactly at `length` bytes (a shorter answer is shown as a break).
   bool write(std::string_view data, bool last = false);
   /// An interim answer (1xx) before the final one. Not sent to HTTP/1.0 clients.
   void inform(int status, std::span<const HeaderField> headers);
@@ -83,6 +82,9 @@ class Exchange {
 /// Answers the requests of one connection, one after the other. Made when the connection is
 /// accepted, destroyed when it has ended. Calls per exchange, in order: on_request, on_body*,
 /// on_request_end; on_writable whenever unsent bytes have gone out; on_abort at most once, last.
+///
+/// The next request of a connection is announced only after the call in which the last answer was
+/// completed has returned to the loop.
 class RequestHandler {
  public:
   virtual ~RequestHandler() = default;
@@ -150,6 +152,7 @@ class Server {
   size_t open_exchanges() const;
 
  private:
+  friend class ServerConnection;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -1,0 +1,113 @@
+#include "http/server.h"
+
+#include "server_connection.h"
+
+#include "base/check.h"
+#include "base/log.h"
+
+#include <cerrno>
+#include <sys/socket.h>
+
+namespace llmd::http {
+
+namespace {
+/// How long accepting rests when the process is out of files.
+constexpr Nanos kAcceptRetry = std::chrono::milliseconds(100);
+}  // namespace
+
+void Server::State::on_ready(uint32_t ready) {
+  if (ready & io::kReadable) accept_all();
+}
+
+void Server::State::accept_all() {
+  accept_paused = false;
+  while (listener) {
+    if (options.connections_max > 0 && connections.size() >= options.connections_max) {
+      accept_paused = true;
+      return;
+    }
+    io::Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd) {
+      add(std::move(fd));
+      continue;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      log::warn("cannot accept connections for want of files or memory");
+      accept_retry.arm(kAcceptRetry, [this] { accept_all(); });
+      return;
+    }
+  }
+}
+
+void Server::State::add(io::Fd fd) {
+  connections.emplace_front(*this, std::move(fd));
+  connections.front().self = connections.begin();
+}
+
+void Server::State::erase(ServerConnection& connection) {
+  connections.erase(connection.self);
+  if (stopping && connections.empty()) return finish_stop();
+  if (accept_paused) accept_all();
+}
+
+void Server::State::finish_stop() {
+  if (grace) grace->cancel();
+  if (auto done = std::exchange(on_stopped, {})) done();
+}
+
+Server::Server(io::Loop& loop, ServerOptions options, HandlerFactory factory)
+    : state_(std::make_unique<State>(loop, std::move(options), std::move(factory))) {}
+
+Server::~Server() {
+  State& state = *state_;
+  state.on_stopped = {};
+  if (state.listener) state.loop.forget(state);
+  state.listener.reset();
+  for (auto& connection : state.connections) connection.abort_exchange();
+  state.connections.clear();
+}
+
+Status Server::listen() {
+  State& state = *state_;
+  LLMD_TRY_ASSIGN(auto address, io::SocketAddress::parse(state.options.host, state.options.port));
+  LLMD_TRY_ASSIGN(state.listener,
+                  io::listen_tcp(address, state.options.shared_port, state.options.backlog));
+  io::set_no_delay(state.listener.get());  // accepted sockets inherit it
+  state.port = io::SocketAddress::of(state.listener.get()).port();
+  state.loop.watch(state.listener.get(), state);
+  return {};
+}
+
+uint16_t Server::port() const {
+  return state_->port;
+}
+
+void Server::adopt(io::Fd connection) {
+  state_->add(std::move(connection));
+}
+
+void Server::stop(Nanos grace, std::move_only_function<void()> done) {
+  State& state = *state_;
+  CHECK(!state.stopping);
+  state.stopping = true;
+  state.on_stopped = std::move(done);
+  if (state.listener) state.loop.forget(state);
+  state.listener.reset();
+  state.accept_retry.cancel();
+  for (auto& connection : state.connections) connection.stop_when_idle();
+  if (state.connections.empty()) return state.finish_stop();
+  state.grace = std::make_unique<io::Timer>(state.loop);
+  state.grace->arm(grace, [&state] {
+    for (auto& connection : state.connections) connection.abort_exchange();
+  });
+}
+
+size_t Server::connections() const {
+  return state_->connections.size();
+}
+size_t Server::open_exchanges() const {
+  return state_->open_exchanges;
+}
+
+}  // namespace llmd::http
