@@ -2,6 +2,8 @@
 
 #include "codec/go_json.h"
 
+#include <iterator>
+
 namespace llmd::request {
 namespace {
 
@@ -35,7 +37,7 @@ class ResponseScan final : public OpenAiScan {
 
   std::span<const Prompt> prompts(std::string_view body) override {
     constexpr std::string_view kKeys[] = {R"({"instructions":)", R"({"tools":)", R"({"input":)"};
-    auto pieces = arena_.array<Piece>(10);
+    auto pieces = arena_.array<Piece>(4 * std::size(kKeys));
     size_t count = 0;
     const auto put = [&](std::string_view text) {
       pieces[count++] = {.text = text, .bytes = text.size()};

@@ -254,6 +254,8 @@ TEST(ResponseScan, StreamsTheListOfItsFields) {
             R"([{"instructions":"Be brief"},{"input":"hi"}])");
   EXPECT_EQ(Parsed(scan_responses, R"({"input":[1],"tools":[],"instructions":null})").text(),
             R"([{"tools":[]},{"input":[1]}])");
+  EXPECT_EQ(Parsed(scan_responses, R"({"input":1,"tools":[2],"instructions":"i"})").text(),
+            R"([{"instructions":"i"},{"tools":[2]},{"input":1}])");
 }
 
 TEST(OpenAiScan, StreamsHashToTheReferencesBlocks) {
