@@ -13,6 +13,8 @@
 namespace llmd::codec {
 namespace {
 
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+
 struct Member {
   std::string_view key;  // unescaped
   uint32_t value;        // offset
@@ -92,7 +94,7 @@ class Writer {
     if (c >= 0x80) {
       const size_t length = utf8_length(p, end);
       if (length == 0) {
-        put("\xef\xbf\xbd");
+        put(kReplacement);
         return p + 1;
       }
       const std::string_view character(p, length);
@@ -219,10 +221,30 @@ class Canon {
   }
 
   std::string_view string_at(uint32_t begin, uint32_t end) {
-    const std::string_view inside = text_.substr(begin + 1, end - begin - 2);
-    if (inside.find('\\') == inside.npos) return inside;
-    const auto out = arena_.array<char>(inside.size());
-    return {out.data(), unescape_json(inside, out.data())};
+    std::string_view text = text_.substr(begin + 1, end - begin - 2);
+    if (text.find('\\') != text.npos) {
+      char* const out = static_cast<char*>(arena_.allocate(text.size(), 1));
+      text = {out, unescape_json(text, out)};
+    }
+    return valid_utf8(text);
+  }
+
+  /// `text` with U+FFFD for every byte that is no UTF-8, as Go's decoder does; keys are compared in
+  /// this form.
+  std::string_view valid_utf8(std::string_view text) {
+    const char* p = text.data();
+    const char* const end = p + text.size();
+    size_t length = 0;
+    while (p < end && (length = utf8_length(p, end)) > 0) p += length;
+    if (p == end) return text;
+    ArenaList<char> out(arena_);
+    out.reserve(text.size() + 16);
+    for (p = text.data(); p < end; p += std::max<size_t>(length, 1)) {
+      length = utf8_length(p, end);
+      const std::string_view c = length > 0 ? std::string_view(p, length) : kReplacement;
+      out.append({c.data(), c.size()});
+    }
+    return {out.view().data(), out.size()};
   }
 
   /// Indexes the value at `at`; returns the offset behind it. The depth of recursion is the

@@ -23,6 +23,11 @@ TEST(GoJson, KeepsTheLastOfRepeatedKeys) {
   EXPECT_EQ(canon(R"({"a":{"x":1},"b":1,"a":{"y":2},"\u0061":[3]})"), R"({"a":[3],"b":1})");
 }
 
+TEST(GoJson, ComparesKeysAfterReplacingInvalidUtf8) {
+  EXPECT_EQ(canon("{\"\xb5\":1,\"\\u2577\":2,\"\xff\":3}"),
+            "{\"\xe2\x95\xb7\":2,\"\xef\xbf\xbd\":3}");
+}
+
 TEST(GoJson, EscapesAsGoDoes) {
   EXPECT_EQ(canon(R"("<a href=\"x\">&\/\u0007\b\f\n\r\t\u007f")"),
             "\"\\u003ca href=\\\"x\\\"\\u003e\\u0026/\\u0007\\b\\f\\n\\r\\t\x7f\"");
