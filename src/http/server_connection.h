@@ -5,6 +5,7 @@
 
 #include "http/server.h"
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <vector>
@@ -33,7 +34,7 @@ struct Server::State final : io::Pollable {
   io::Timer accept_retry;
   std::unique_ptr<io::Timer> grace;
   std::list<class ServerConnection> connections;
-  size_t open_exchanges = 0;
+  std::atomic<size_t> open_exchanges{0};  // written by the loop alone
 };
 
 /// One connection and the exchange on it.

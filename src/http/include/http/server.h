@@ -148,7 +148,7 @@ class Server {
   void stop(Nanos grace, std::move_only_function<void()> done = {});
 
   size_t connections() const;
-  /// Requests being received or answered.
+  /// Requests being received or answered. Threading: any.
   size_t open_exchanges() const;
 
  private:

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "fleet/fleet.h"
+#include "metric/registry.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace llmd::route {
+class Director;
+}
+
+/// The embedded reverse proxy: HTTP/1.1 in, a route::Session per request, HTTP/1.1 out to the
+/// chosen endpoint.
+namespace llmd::frontend {
+
+struct ProxyOptions {
+  std::string host = "0.0.0.0";  // address literal
+  uint16_t port = 8080;          // 0: chosen by the system
+  size_t loops = 1;              // event loops, each with its own listener on the shared port
+  size_t connections_max = 0;    // of clients, per loop; 0: no limit
+  uint64_t body_bytes_max = 512u << 20;  // of a request; beyond it: 413
+  size_t head_bytes_max = 64 * 1024;
+  Nanos head_timeout = std::chrono::seconds(30);
+  Nanos body_timeout = std::chrono::seconds(60);
+  Nanos idle_timeout = std::chrono::seconds(300);  // of a client's kept connection
+  Nanos write_timeout = std::chrono::seconds(60);  // of a client that takes nothing
+  Nanos connect_timeout = std::chrono::seconds(2);
+  Nanos response_timeout{0};  // to the head of the answer; 0: none, as generation may take long
+  Nanos upstream_idle_timeout = std::chrono::seconds(4);
+  size_t upstream_idle_max = 1024;  // kept connections per endpoint and loop
+  bool hide_endpoint = false;       // leave out the header x-llm-d-served-endpoint
+  /// Seconds from the last byte of a request to its first byte to the endpoint.
+  std::optional<metric::Histogram> forward_delay;
+};
+
+/// Behaviour: the whole body is collected, scanned by the session as it arrives, and forwarded as
+/// the original bytes with the session's splices. Answers are relayed read by read; a client that
+/// reads slowly makes its endpoint wait. A client that leaves aborts its request upstream at once.
+/// An endpoint that fails before its answer's head makes the session reply; one that breaks off
+/// later is shown to the client as a broken connection. Headers: see headers.h. Threading: one
+/// control thread calls these functions; the loops are threads of the proxy.
+class Proxy {
+ public:
+  /// All three outlive the proxy. Connections to endpoints that leave `fleet` are closed.
+  Proxy(route::Director& director, fleet::Fleet& fleet, ProxyOptions options,
+        const Clock& clock = real_clock());
+  /// Stops without grace if still running.
+  ~Proxy();
+  Proxy(const Proxy&) = delete;
+  Proxy& operator=(const Proxy&) = delete;
+
+  /// Opens the listeners and starts the loops. Errors name the address.
+  Status start();
+  uint16_t port() const;
+
+  /// Refuses what waits for admission, stops accepting, lets open requests finish, and aborts what
+  /// is left after `grace`. Blocks until the loops have ended.
+  void stop(Nanos grace);
+
+  /// Requests being received or answered, over all loops. Threading: any.
+  size_t open_requests() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace llmd::frontend

@@ -1,0 +1,213 @@
+#include "proxy_handler.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <algorithm>
+
+namespace llmd::frontend {
+
+namespace {
+
+constexpr std::string_view kServedEndpoint = "x-llm-d-served-endpoint";
+constexpr std::string_view kDropReason = "x-llm-d-request-dropped-reason";
+constexpr std::string_view kRequestId = "x-request-id";
+
+http::ClientOptions client_options(const ProxyOptions& options) {
+  http::ClientOptions client;
+  client.connect_timeout = options.connect_timeout;
+  client.response_timeout = options.response_timeout;
+  client.idle_timeout = options.upstream_idle_timeout;
+  client.idle_max = options.upstream_idle_max;
+  return client;
+}
+
+route::UpstreamFailure translate(http::Failure failure) {
+  switch (failure) {
+    case http::Failure::kConnect:
+      return route::UpstreamFailure::kConnect;
+    case http::Failure::kReset:
+      return route::UpstreamFailure::kReset;
+    case http::Failure::kTimeout:
+      return route::UpstreamFailure::kTimeout;
+    case http::Failure::kProtocol:
+      break;
+  }
+  return route::UpstreamFailure::kProtocol;
+}
+
+}  // namespace
+
+ProxyLoop::ProxyLoop(io::Loop& l, route::Director& shared, const ProxyOptions& o)
+    : loop(l),
+      options(o),
+      client(l, client_options(o)),
+      director(shared, {.executor = l,
+                        .rng = l.rng(),
+                        .index = l.index(),
+                        .after = [this](Nanos delay, std::move_only_function<void()> work) {
+                          run_after(delay, std::move(work));
+                        }}) {}
+
+ProxyLoop::~ProxyLoop() = default;
+
+const http::Destination* ProxyLoop::destination(const fleet::Endpoint& endpoint) {
+  if (endpoint.slot() >= destinations_.size()) destinations_.resize(endpoint.slot() + 1);
+  auto& known = destinations_[endpoint.slot()];
+  if (!known || known->generation != endpoint.generation()) {
+    const auto address = io::SocketAddress::parse(endpoint.spec().address, endpoint.spec().port);
+    if (!address) return nullptr;
+    known = http::Destination{*address, endpoint.generation()};
+  }
+  return &*known;
+}
+
+void ProxyLoop::run_after(Nanos delay, std::move_only_function<void()> work) {
+  delayed_.emplace_front(loop);
+  const auto self = delayed_.begin();
+  self->timer.arm(delay, [this, self, run = std::move(work)]() mutable {
+    auto now = std::move(run);
+    delayed_.erase(self);
+    now();
+  });
+}
+
+ProxyHandler::ProxyHandler(ProxyLoop& loop)
+    : loop_(loop), session_(loop.director, *this), call_(loop.client, *this) {}
+
+void ProxyHandler::on_request(http::Exchange& exchange) {
+  exchange_ = &exchange;
+  body_ = {};
+  served_by_ = {};
+  const auto& head = exchange.head();
+  if (head.upgrade && equals_ignore_case(head.headers.get("upgrade"), "websocket"))
+    return answer_error(501, "websockets are not supported", "NotImplemented", {});
+  session_.on_headers(head.method, head.target, head.headers, head.framing == http::Framing::kNone);
+}
+
+void ProxyHandler::on_body(http::Exchange&, std::string_view body) {
+  session_.on_body(body);
+}
+
+void ProxyHandler::on_request_end(http::Exchange& exchange, std::string_view body) {
+  if (exchange.head().framing == http::Framing::kNone) return;
+  body_ = body;
+  session_.on_end(body);
+}
+
+void ProxyHandler::on_writable(http::Exchange&) {
+  call_.resume();
+}
+
+void ProxyHandler::on_abort(http::Exchange&) {
+  call_.abort();
+  session_.on_abort();
+}
+
+void ProxyHandler::forward(const route::Forward& forward) {
+  CHECK(!forward.endpoints.empty());
+  const fleet::Endpoint& endpoint = *forward.endpoints[0];
+  const auto* destination = loop_.destination(endpoint);
+  if (!SOFT_CHECK(destination != nullptr))
+    return session_.on_upstream_failed(route::UpstreamFailure::kConnect);
+  served_by_ = endpoint.host_port();
+  collect_headers(forward.set_headers);
+  collect_body(forward.splices);
+  const auto& head = exchange_->head();
+  const auto host = head.headers.get("host");
+  call_.start(*destination, {.method = head.method,
+                             .target = head.target,
+                             .host = host.empty() ? served_by_ : host,
+                             .headers = headers_,
+                             .body = pieces_,
+                             .explicit_length = head.framing != http::Framing::kNone});
+}
+
+void ProxyHandler::collect_headers(std::span<const HeaderField> set_headers) {
+  const auto headers = exchange_->head().headers;
+  nominated_.read(headers);
+  headers_.clear();
+  for (const auto& field : headers) {
+    if (stays_behind(field.name) || nominated_.holds(field.name)) continue;
+    const bool replaced = std::ranges::any_of(
+        set_headers, [&](const auto& set) { return equals_ignore_case(set.name, field.name); });
+    if (!replaced) headers_.push_back(field);
+  }
+  for (const auto& field : set_headers) headers_.push_back(field);
+}
+
+void ProxyHandler::collect_body(std::span<const route::Splice> splices) {
+  pieces_.clear();
+  size_t at = 0;
+  for (const auto& splice : splices) {
+    pieces_.push_back(body_.substr(at, splice.range.begin - at));
+    pieces_.push_back(splice.replacement);
+    at = splice.range.end;
+  }
+  pieces_.push_back(body_.substr(at));
+}
+
+void ProxyHandler::reply(const route::Reply& reply) {
+  call_.abort();
+  if (exchange_->started()) return exchange_->abort();
+  answer_error(reply.status, reply.message, code_name(reply.code), reply.drop_reason);
+}
+
+/// The error body that OpenAI clients expect.
+void ProxyHandler::answer_error(int status, std::string_view message, std::string_view type,
+                                std::string_view drop_reason) {
+  text_.assign("{\"error\":{\"message\":\"");
+  append_json_escaped(text_, message);
+  text_ += "\",\"type\":\"";
+  text_ += type;
+  text_ += "\",\"param\":null,\"code\":";
+  text_ += std::to_string(status);
+  text_ += "}}";
+  headers_.clear();
+  headers_.push_back({"Content-Type", "application/json"});
+  if (!drop_reason.empty()) headers_.push_back({kDropReason, drop_reason});
+  if (const auto id = session_.request_id(); !id.empty()) headers_.push_back({kRequestId, id});
+  exchange_->respond(status, headers_, text_);
+}
+
+void ProxyHandler::on_sent() {
+  if (loop_.options.forward_delay)
+    loop_.options.forward_delay->observe(seconds(loop_.loop.clock().now() - exchange_->received()));
+}
+
+void ProxyHandler::on_inform(const http::ResponseHead& head) {
+  // 100 answers an expectation of ours, of which there is none; hints are the client's.
+  if (head.status == 100) return;
+  headers_.clear();
+  for (const auto& field : head.headers)
+    if (!stays_behind_in_answer(field.name)) headers_.push_back(field);
+  exchange_->inform(head.status, headers_);
+}
+
+void ProxyHandler::on_response(const http::ResponseHead& head) {
+  session_.on_response_headers(head.status, head.headers);
+  nominated_.read(head.headers);
+  headers_.clear();
+  for (const auto& field : head.headers)
+    if (!stays_behind_in_answer(field.name) && !nominated_.holds(field.name))
+      headers_.push_back(field);
+  headers_.push_back({kRequestId, session_.request_id()});
+  if (!loop_.options.hide_endpoint) headers_.push_back({kServedEndpoint, served_by_});
+  exchange_->start(head.status, headers_,
+                   head.has_content_length ? std::optional(head.content_length) : std::nullopt);
+}
+
+void ProxyHandler::on_data(std::string_view data, bool last) {
+  // The client comes first; the session reads along.
+  if (!exchange_->write(data, last) && !last) call_.pause();
+  if (!data.empty()) session_.on_response_body(data);
+  if (last) session_.on_response_end();
+}
+
+void ProxyHandler::on_failure(http::Failure failure) {
+  if (exchange_->started()) exchange_->abort();
+  session_.on_upstream_failed(translate(failure));
+}
+
+}  // namespace llmd::frontend
