@@ -1,6 +1,8 @@
 #include "audit.h"
 
 #include "base/text.h"
+#include "fleet/discovery.h"
+#include "fleet/metrics_source.h"
 #include "request/parser.h"
 
 #include <algorithm>
@@ -86,6 +88,8 @@ class Audit {
                                 document_.flow_control.saturation_detector->name + "'");
     if (instance.is<request::Parser>())
       return warn(instance, "is not used: requestHandler.parsers does not list it");
+    if (instance.is<fleet::DiscoveryPlugin>())
+      return warn(instance, "is not used: dataLayer.discovery does not refer to it");
     if (instance.is<fleet::MetricsSource>() || instance.is<fleet::MetricsExtractor>())
       return warn(instance, "is not used: dataLayer.sources does not refer to it");
   }

@@ -6,6 +6,8 @@
 #include "graph.h"
 #include "instances.h"
 
+#include "flow/sheddable_admission.h"
+
 namespace llmd::config {
 namespace {
 
@@ -27,14 +29,14 @@ Status check_stability(Instances& instances, bool allow_experimental) {
 }
 
 /// The plugin that finds endpoints, if the document names one.
-Result<const plugin::Plugin*> discovery(const Document& document, Instances& instances) {
+Result<const fleet::DiscoveryPlugin*> discovery(const Document& document, Instances& instances) {
   const auto& ref = document.data_layer.discovery;
   if (!ref) return nullptr;
   LLMD_TRY_ASSIGN(Instance * instance, instances.resolve(*ref, "dataLayer.discovery"));
-  if (instance->descriptor->kind != "discovery")
-    return wrong_kind(*ref, *instance, "discovery plugin");
+  const auto* plugin = instance->as<fleet::DiscoveryPlugin>();
+  if (!plugin) return wrong_kind(*ref, *instance, "discovery plugin");
   instance->used = true;
-  return instance->plugin.get();
+  return plugin;
 }
 
 void hand_over(Instances& instances, schedule::Pipeline& pipeline) {
@@ -69,13 +71,14 @@ Result<Loaded> load(std::string_view text, std::string_view file, const Environm
   LLMD_TRY(add_defaults(document, instances));
 
   LLMD_TRY(assemble(document, instances, environment.metrics, *pipeline));
-  LLMD_TRY_ASSIGN(const plugin::Plugin* finder, discovery(document, instances));
+  LLMD_TRY_ASSIGN(const fleet::DiscoveryPlugin* finder, discovery(document, instances));
 
   schedule::Wiring wiring;
   LLMD_TRY(connect(instances, wiring, environment.registry, pipeline->warnings));
   LLMD_TRY_ASSIGN(const auto producers, order_producers(instances, wiring, pipeline->warnings));
   pipeline->columns = wiring.columns();
   pipeline->slots = wiring.slots();
+  pipeline->admission = flow::sheddable_admission(*pipeline->detector);
   add_hooks(instances, producers, environment.metrics, *pipeline);
   LLMD_TRY(check_stability(instances, environment.allow_experimental));
   audit(document, instances, wiring, environment, *pipeline);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "config/document.h"
+#include "fleet/discovery.h"
 #include "fleet/fleet.h"
 #include "metric/registry.h"
 #include "plugin/registry.h"
@@ -29,8 +30,9 @@ struct Environment {
 
 struct Loaded {
   schedule::PipelinePtr pipeline;
-  Document document;                          // with every default filled in
-  const plugin::Plugin* discovery = nullptr;  // owned by the pipeline; null: none configured
+  Document document;  // with every default filled in
+  const fleet::DiscoveryPlugin* discovery =
+      nullptr;  // owned by the pipeline; null: none configured
 };
 
 /// Errors are one line: file, line, field, value, nearest valid name. What is legal but surely not
