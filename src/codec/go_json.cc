@@ -1,9 +1,12 @@
 #include "codec/go_json.h"
 
+#include "byte_search.h"
+
 #include "base/arena_list.h"
 #include "codec/json_text.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -52,9 +55,26 @@ size_t utf8_length(const char* p, const char* end) {
   return 0;
 }
 
+/// ASCII that stands for itself in a JSON string of Go.
+constexpr std::array<bool, 256> kPlain = [] {
+  std::array<bool, 256> table{};
+  for (int c = 0x20; c < 0x80; ++c)
+    table[c] = c != '"' && c != '\\' && c != '<' && c != '>' && c != '&';
+  return table;
+}();
 bool is_plain(char c) {
-  return c >= 0x20 && c != '"' && c != '\\' && c != '<' && c != '>' &&
-         c != '&';  // char is signed: ASCII only
+  return kPlain[static_cast<unsigned char>(c)];
+}
+
+bool is_ascii(std::string_view text) {
+  uint64_t high = 0;
+  size_t i = 0;
+  for (uint64_t word; i + 8 <= text.size(); i += 8) {
+    std::memcpy(&word, text.data() + i, 8);
+    high |= word;
+  }
+  for (; i < text.size(); ++i) high |= static_cast<unsigned char>(text[i]);
+  return (high & 0x8080808080808080) == 0;
 }
 
 class Writer {
@@ -207,9 +227,10 @@ class Canon {
 
   /// Behind the string that starts at `at`.
   uint32_t skip_string(uint32_t at) const {
-    for (++at; text_[at] != '"'; ++at)
-      if (text_[at] == '\\') ++at;
-    return at + 1;
+    const char* const end = text_.data() + text_.size();
+    const char* p = text_.data() + at + 1;
+    while (*(p = find_in_string(p, end)) != '"') p += 2;
+    return static_cast<uint32_t>(p - text_.data()) + 1;
   }
 
   uint32_t skip_scalar(uint32_t at) const {
@@ -232,6 +253,7 @@ class Canon {
   /// `text` with U+FFFD for every byte that is no UTF-8, as Go's decoder does; keys are compared in
   /// this form.
   std::string_view valid_utf8(std::string_view text) {
+    if (is_ascii(text)) return text;
     const char* p = text.data();
     const char* const end = p + text.size();
     size_t length = 0;

@@ -78,7 +78,7 @@ bool JsonScanner::finish() {
   return false;
 }
 
-bool JsonScanner::scan() {
+[[gnu::flatten]] bool JsonScanner::scan() {
   while (step()) {
   }
   position_ = offset();

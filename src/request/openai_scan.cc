@@ -35,6 +35,12 @@ std::string_view go_name(JsonKind kind) {
 
 std::optional<int64_t> whole_number(std::string_view json, int64_t max) {
   int64_t whole = 0;
+  if (json.size() <= 18) {  // cannot overflow
+    size_t i = 0;
+    for (; i < json.size() && json[i] >= '0' && json[i] <= '9'; ++i)
+      whole = whole * 10 + (json[i] - '0');
+    if (i == json.size() && i > 0) return whole <= max ? std::optional(whole) : std::nullopt;
+  }
   const char* const end = json.data() + json.size();
   if (const auto [p, error] = std::from_chars(json.data(), end, whole);
       p == end && error == std::errc())
