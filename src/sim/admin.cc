@@ -1,10 +1,9 @@
 #include "admin.h"
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-
 #include "base/text.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace llmd::sim {
 namespace {

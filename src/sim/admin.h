@@ -1,11 +1,12 @@
 #pragma once
 
+#include "api.h"
+
+#include "sim/config.h"
+
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "api.h"
-#include "sim/config.h"
 
 namespace llmd::sim {
 

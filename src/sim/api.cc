@@ -1,29 +1,35 @@
 #include "api.h"
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-
 #include "base/text.h"
 #include "sim/tokenizer.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace llmd::sim {
 namespace {
 
 using nlohmann::json;
 
-constexpr uint32_t kChoicesMax = 1024;   // of one request; far above any real n
-constexpr uint32_t kPromptsMax = 4096;   // of one request
+constexpr uint32_t kChoicesMax = 1024;  // of one request; far above any real n
+constexpr uint32_t kPromptsMax = 4096;  // of one request
 
 std::string_view error_type(int status) {
   switch (status) {
-    case 400: return "BadRequestError";
-    case 401: return "AuthenticationError";
-    case 403: return "PermissionDeniedError";
-    case 404: return "NotFoundError";
-    case 422: return "UnprocessableEntityError";
-    case 429: return "RateLimitError";
-    default: return status >= 500 ? "InternalServerError" : "APIConnectionError";
+    case 400:
+      return "BadRequestError";
+    case 401:
+      return "AuthenticationError";
+    case 403:
+      return "PermissionDeniedError";
+    case 404:
+      return "NotFoundError";
+    case 422:
+      return "UnprocessableEntityError";
+    case 429:
+      return "RateLimitError";
+    default:
+      return status >= 500 ? "InternalServerError" : "APIConnectionError";
   }
 }
 
@@ -112,9 +118,12 @@ std::optional<ApiError> read_prompts(const json& body, GenerationRequest& out) {
   for (const json& item : *prompt) {
     PromptInput& input = out.prompts.emplace_back();
     std::optional<ApiError> error;
-    if (item.is_string()) error = read_text(item, input);
-    else if (item.is_array()) error = read_ids(item, input);
-    else error = ApiError{400, "prompt must be a string, an array of strings or token ids", "prompt"};
+    if (item.is_string())
+      error = read_text(item, input);
+    else if (item.is_array())
+      error = read_ids(item, input);
+    else
+      error = ApiError{400, "prompt must be a string, an array of strings or token ids", "prompt"};
     if (error) return error;
   }
   return std::nullopt;
@@ -153,22 +162,21 @@ std::optional<ApiError> read_stream(const json& body, GenerationRequest& out) {
                       "stream_options"};
     if (auto error = read_flag(*options, "include_usage", out.include_usage)) return error;
   }
-  if (const json* transfer = member(body, "kv_transfer_params"); transfer && transfer->is_object()) {
+  if (const json* transfer = member(body, "kv_transfer_params");
+      transfer && transfer->is_object()) {
     if (auto error = read_flag(*transfer, "do_remote_decode", out.remote_decode)) return error;
     if (auto error = read_flag(*transfer, "do_remote_prefill", out.remote_prefill)) return error;
   }
   if (out.remote_decode && out.stream) return ApiError{400, "Prefill does not support streaming"};
   if (out.ignore_eos && !out.max_tokens)
-    return ApiError{400,
-                    "Ignore_eos is true but max_completion_tokens (or max_tokens) is not set"};
+    return ApiError{400, "Ignore_eos is true but max_completion_tokens (or max_tokens) is not set"};
   return std::nullopt;
 }
 
 void append_usage(std::string& out, const Usage& usage) {
-  fmt::format_to(std::back_inserter(out),
-                 R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},)",
-                 usage.prompt_tokens, usage.completion_tokens,
-                 usage.prompt_tokens + usage.completion_tokens);
+  fmt::format_to(
+      std::back_inserter(out), R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},)",
+      usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens + usage.completion_tokens);
   if (usage.has_details)
     fmt::format_to(std::back_inserter(out), R"("prompt_tokens_details":{{"cached_tokens":{}}}}})",
                    usage.cached_tokens);
@@ -218,9 +226,9 @@ std::string error_body(const ApiError& error) {
 std::optional<ApiError> parse_object(std::string_view body, json& out) {
   out = json::parse(body, nullptr, false);
   if (out.is_object()) return std::nullopt;
-  return ApiError{400, fmt::format("Failed to read and parse request body, {}",
-                                   out.is_discarded() ? "it is not valid JSON"
-                                                      : "it is not a JSON object")};
+  return ApiError{
+      400, fmt::format("Failed to read and parse request body, {}",
+                       out.is_discarded() ? "it is not valid JSON" : "it is not a JSON object")};
 }
 
 std::string requested_model(const json& body) {
@@ -289,9 +297,9 @@ std::optional<ApiError> inject_failure(const ServerConfig& config, Draws& draws)
   const auto pick = [&](size_t n) {
     return static_cast<size_t>(draws.between(0, static_cast<int64_t>(n) - 1));
   };
-  const std::string_view type =
-      config.failure_types.empty() ? kFailureTypes[pick(std::size(kFailureTypes))]
-                                   : config.failure_types[pick(config.failure_types.size())];
+  const std::string_view type = config.failure_types.empty()
+                                    ? kFailureTypes[pick(std::size(kFailureTypes))]
+                                    : config.failure_types[pick(config.failure_types.size())];
   const std::string& model = config.display_model();
   if (type == "rate_limit")
     return ApiError{429, fmt::format("Rate limit reached for {} in organization org-xxx on "
@@ -312,8 +320,8 @@ std::optional<ApiError> inject_failure(const ServerConfig& config, Draws& draws)
 ApiError requested_error(std::string_view header) {
   const auto status = parse_int(header);
   if (!status)
-    return {400, fmt::format("Invalid X-Return-Error header value \"{}\": must be an integer",
-                             header)};
+    return {400,
+            fmt::format("Invalid X-Return-Error header value \"{}\": must be an integer", header)};
   if (*status < 200 || *status > 599)
     return {400, fmt::format("Invalid X-Return-Error header value \"{}\": must be in [200, 599]",
                              header)};
@@ -369,8 +377,8 @@ std::string_view StreamEvents::role(uint32_t index) {
 
 std::string_view StreamEvents::token(uint32_t index, std::string_view text) {
   open(index);
-  event_ += chat_ ? R"(,"finish_reason":null,"delta":{"content":")"
-                  : R"(,"finish_reason":null,"text":")";
+  event_ +=
+      chat_ ? R"(,"finish_reason":null,"delta":{"content":")" : R"(,"finish_reason":null,"text":")";
   append_json_escaped(event_, text);
   event_ += chat_ ? "\"}}]}\n\n" : "\"}]}\n\n";
   return event_;

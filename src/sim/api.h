@@ -1,18 +1,19 @@
 #pragma once
 
+#include "sim/config.h"
+#include "sim/engine.h"
+#include "sim/output.h"
+
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
-#include "sim/config.h"
-#include "sim/engine.h"
-#include "sim/output.h"
-
-/// The JSON of the OpenAI endpoints: bodies in, answers and stream events out. No sockets, no engine calls.
+/// The JSON of the OpenAI endpoints: bodies in, answers and stream events out. No sockets, no
+/// engine calls.
 namespace llmd::sim {
 
 /// An answer other than 200, with the OpenAI error envelope.
@@ -48,7 +49,8 @@ struct GenerationRequest {
 std::string requested_model(const nlohmann::json& body);
 std::optional<ApiError> read_generation(const nlohmann::json& body, bool chat,
                                         GenerationRequest& out);
-/// The prompt text of chat `messages`; `last` gets the last message's text. Requires: a non-empty array.
+/// The prompt text of chat `messages`; `last` gets the last message's text. Requires: a non-empty
+/// array.
 std::string chat_prompt(const nlohmann::json& messages, std::string* last = nullptr);
 
 /// 400 when a prompt and the requested completion exceed the context.

@@ -1,11 +1,11 @@
 #include "api.h"
 
-#include <gtest/gtest.h>
+#include "admin.h"
 
-#include <map>
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "admin.h"
+#include <map>
 
 namespace llmd::sim {
 namespace {
@@ -89,8 +89,8 @@ TEST(Api, PrefersMaxCompletionTokensInChat) {
 }
 
 TEST(Api, StatesTheContextLimit) {
-  auto request = read(R"({"messages":[{"role":"user","content":"Hello world"}],"max_tokens":5})",
-                      true);
+  auto request =
+      read(R"({"messages":[{"role":"user","content":"Hello world"}],"max_tokens":5})", true);
   EXPECT_FALSE(check_context(request, 12));
   EXPECT_EQ(check_context(request, 10)->message,
             "This model's maximum context length is 10 tokens. However, you requested 12 tokens "
