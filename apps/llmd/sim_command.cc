@@ -67,6 +67,7 @@ int run_sim(int argc, char** argv) {
 
   int signal_number = 0;
   sigwait(&signals, &signal_number);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);  // a second signal ends the process at once
   (*fleet)->stop(std::chrono::seconds(30));
   return 0;
 }
