@@ -64,6 +64,12 @@ TEST(GoJson, PrintsNumbersAsFloat64) {
   for (const auto& c : kCases) EXPECT_EQ(canon(c.in), c.out) << c.in;
 }
 
+TEST(GoJson, FollowsTheScannersNestingLimit) {
+  std::string text = "1";
+  for (int i = 0; i < 256; ++i) text = "{\"a\":[" + text + "]}";
+  EXPECT_EQ(canon(text), text);
+}
+
 TEST(GoJson, QuotesText) {
   Arena arena;
   EXPECT_EQ(go_json_string("hello", arena), "\"hello\"");

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <string>
 
 namespace llmd::request {
@@ -105,6 +107,17 @@ TEST(SseUsage, CountsEventsWithoutUsage) {
       read(scan_sse_usage, "data: {}\n\ndata: {\"usage\": null}\n\ndata: [DONE]\r\n\r\n", 3);
   EXPECT_FALSE(seen.usage.present);
   EXPECT_EQ(seen.events, 2u);
+}
+
+std::string recorded(const char* name) {
+  std::ifstream file(std::string(LLMD_SOURCE_DIR "/tests/data/vllm/") + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(UsageScan, ReadsRecordedAnswersOfVllm) {
+  expect_usage(scan_sse_usage, recorded("answer-chat-stream.sse"), 15, 8, 23, 0, 10);
+  expect_usage(scan_sse_usage, recorded("answer-chat-continuous.sse"), 15, 8, 23, 0, 10);
+  expect_usage(scan_json_usage, recorded("answer-responses.json"), 10, 4, 14, 0);
 }
 
 }  // namespace
