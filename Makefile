@@ -40,7 +40,7 @@ streams: build ## Hold 9 000 slow streams open at once through one router
 
 bench: ## Build and run the micro-benchmarks
 	@scripts/setup.sh bench
-	@scripts/build.sh bench
+	@scripts/build.sh bench benches
 	@scripts/bench.sh
 
 lint: ## Check formatting and run clang-tidy
@@ -53,7 +53,7 @@ format: ## Rewrite the sources in the project's format
 
 fuzz: ## Run every fuzz target, SECONDS_PER_TARGET=300 each
 	@scripts/setup.sh lint
-	@scripts/build.sh fuzz
+	@scripts/build.sh fuzz fuzzers
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)
 
 docs: build ## Write the plugin reference page from the parameter tables

@@ -7,6 +7,10 @@
 #   x_fuzz.cc   a fuzz target NAME_x_fuzz (libFuzzer); seeds in tests/data/fuzz/NAME_x_fuzz/ replay as a test
 # Public headers are in include/NAME/ and are included as "NAME/header.h". DEPS name other modules, LIBS third parties that
 # public headers need; PRIVATE_LIBS stay inside. Modules may include only what DEPS bring in.
+# `ninja fuzzers` and `ninja benches` build all targets of these kinds.
+add_custom_target(fuzzers)
+add_custom_target(benches)
+
 function(llmd_module name)
   cmake_parse_arguments(arg "" "" "DEPS;LIBS;PRIVATE_LIBS;TEST_DEPS;TEST_LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
@@ -54,6 +58,7 @@ function(llmd_module name)
     foreach(bench ${benches})
       get_filename_component(stem ${bench} NAME_WE)
       add_executable(${name}_${stem} ${bench})
+      add_dependencies(benches ${name}_${stem})
       target_include_directories(${name}_${stem} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
       target_link_libraries(${name}_${stem} PRIVATE llmd_${name} ${arg_PRIVATE_LIBS} ${arg_TEST_DEPS} ${arg_TEST_LIBS} benchmark::benchmark)
     endforeach()
@@ -62,6 +67,7 @@ function(llmd_module name)
     foreach(fuzzer ${fuzzers})
       get_filename_component(stem ${fuzzer} NAME_WE)
       add_executable(${name}_${stem} ${fuzzer})
+      add_dependencies(fuzzers ${name}_${stem})
       target_include_directories(${name}_${stem} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
       target_link_libraries(${name}_${stem} PRIVATE llmd_${name} ${arg_PRIVATE_LIBS} ${arg_TEST_DEPS} ${arg_TEST_LIBS})
       target_link_options(${name}_${stem} PRIVATE -fsanitize=fuzzer)
