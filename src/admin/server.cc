@@ -1,0 +1,84 @@
+#include "admin/server.h"
+
+#include "http/server.h"
+#include "plugin_states.h"
+
+namespace llmd::admin {
+namespace {
+
+constexpr HeaderField kText{"Content-Type", "text/plain; charset=utf-8"};
+constexpr HeaderField kMetricsText{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"};
+constexpr HeaderField kJson{"Content-Type", "application/json"};
+
+http::ServerOptions listener(const std::string& host, uint16_t port) {
+  http::ServerOptions options;
+  options.host = host;
+  options.port = port;
+  options.connections_max = 256;
+  options.body_bytes_max = 0;
+  return options;
+}
+
+}  // namespace
+
+struct Server::State {
+  metric::Registry& metrics;
+  const route::Director& director;
+  const Clock& clock;
+  std::function<std::string()> ready;
+  std::unique_ptr<http::Server> main;
+  std::unique_ptr<http::Server> health;
+
+  class Handler final : public http::RequestHandler {
+   public:
+    Handler(State& state, bool health_only) : state_(state), health_only_(health_only) {}
+    void on_request_end(http::Exchange& exchange, std::string_view) override { state_.answer(exchange, health_only_); }
+
+   private:
+    State& state_;
+    const bool health_only_;
+  };
+
+  std::unique_ptr<http::Server> make(io::Loop& loop, const std::string& host, uint16_t port, bool health_only) {
+    return std::make_unique<http::Server>(loop, listener(host, port), [this, health_only] {
+      return std::make_unique<Handler>(*this, health_only);
+    });
+  }
+
+  void answer(http::Exchange& exchange, bool health_only) {
+    const auto path = exchange.head().path();
+    const auto method = exchange.head().method;
+    const bool health = path == "/healthz" || path == "/readyz" || path == "/ready";
+    const bool page = path == "/metrics" || path == "/debug/plugins/state";
+    if (!health && (health_only || !page)) return exchange.respond(404, {kText}, "not found\n");
+    if (method != "GET" && method != "HEAD")
+      return exchange.respond(405, {kText, {"Allow", "GET"}}, "method not allowed\n");
+    if (path == "/metrics") return exchange.respond(200, {kMetricsText}, metrics.render());
+    if (path == "/healthz") return exchange.respond(200, {kText}, "ok\n");
+    if (health) {
+      const std::string why = ready();
+      return why.empty() ? exchange.respond(200, {kText}, "ok\n") : exchange.respond(503, {kText}, why + "\n");
+    }
+    const auto pipeline = director.pipeline();
+    exchange.respond(200, {kJson}, plugin_states(pipeline ? *pipeline : schedule::Pipeline{}, clock.wall()));
+  }
+};
+
+Server::Server(io::Loop& loop, Options options, metric::Registry& metrics, const route::Director& director,
+               std::function<std::string()> ready)
+    : state_(new State{metrics, director, loop.clock(), std::move(ready), nullptr, nullptr}) {
+  state_->main = state_->make(loop, options.host, options.port, false);
+  if (options.ready_port != 0) state_->health = state_->make(loop, options.host, options.ready_port, true);
+}
+
+Server::~Server() = default;
+
+Status Server::listen() {
+  LLMD_TRY(state_->main->listen());
+  if (state_->health) LLMD_TRY(state_->health->listen());
+  return {};
+}
+
+uint16_t Server::port() const { return state_->main->port(); }
+
+}  // namespace llmd::admin

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "base/clock.h"
+#include "fleet/fleet.h"
+#include "fleet/metrics_source.h"
+#include "io/loop.h"
+#include "metric/registry.h"
+
+#include <memory>
+#include <string>
+
+namespace llmd::fleet {
+
+struct ScrapeOptions {
+  Nanos interval = std::chrono::milliseconds(50);
+  Nanos idle_interval{0};  // of endpoints with nothing in flight; 0: as often as the others
+  Nanos timeout = std::chrono::seconds(1);
+  size_t page_bytes_max = 8u << 20;
+};
+
+/// Reads the metrics page of every endpoint, each on its own timer, over a kept connection. The first reading of an
+/// endpoint comes at a random point of its first interval, so that a thousand endpoints are never asked in one burst, and
+/// a dead one costs nothing but its own timer.
+/// Threading: the control loop's thread; construct and destroy there too, or while the loop does not run.
+class Scraper {
+ public:
+  Scraper(io::Loop& loop, Fleet& fleet, metric::Registry& metrics, ScrapeOptions options);
+  ~Scraper();
+
+  /// What to fetch and how to read it; nulls stop the scraping. Both are kept alive by `owner` (the pipeline).
+  void configure(const MetricsSource* source, const MetricsExtractor* extractor, std::shared_ptr<const void> owner);
+
+  /// Endpoints that have answered at least once since they joined.
+  size_t seen() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace llmd::fleet

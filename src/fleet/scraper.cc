@@ -1,0 +1,235 @@
+#include "fleet/scraper.h"
+
+#include "base/log.h"
+#include "http/client.h"
+#include "page_reader.h"
+
+#include <array>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+namespace llmd::fleet {
+namespace {
+
+/// One endpoint's scraping: a timer, a connection, a reader.
+class Target final : http::CallHandler {
+ public:
+  struct Shared {
+    io::Loop& loop;
+    http::Client& client;
+    const ScrapeOptions& options;
+    metric::Counter poll_errors;
+    metric::Counter extract_errors;
+    size_t& seen;
+  };
+
+  Target(Shared shared, EndpointPtr endpoint, const MetricsSource::Options& source, const EngineMetrics& engine)
+      : shared_(shared),
+        endpoint_(std::move(endpoint)),
+        source_(source),
+        reader_(engine),
+        call_(shared.client, *this),
+        timer_(shared.loop) {
+    const auto& spec = endpoint_->spec();
+    const uint16_t port = source_.port.value_or(spec.port);
+    const auto address = io::SocketAddress::parse(spec.address, port);
+    if (!address) return;
+    destination_ = {*address, endpoint_->generation()};
+    host_ = address->to_string();
+    interval_ = source_.interval.value_or(shared_.options.interval);
+    const double phase = shared_.loop.rng().uniform();
+    timer_.arm(Nanos(static_cast<int64_t>(phase * static_cast<double>(interval_.count()))), [this] { scrape(); });
+  }
+
+  ~Target() {
+    call_.abort();
+    shared_.client.purge(destination_);
+    if (answered_) --shared_.seen;
+  }
+
+  /// The same server with other labels.
+  void replace(EndpointPtr endpoint) { endpoint_ = std::move(endpoint); }
+
+ private:
+  /// The timer serves twice: between scrapes it starts the next one, during a scrape it ends a late one.
+  void scrape() {
+    started_ = shared_.loop.clock().now();
+    bytes_ = 0;
+    status_ = 0;
+    reader_.begin();
+    http::CallRequest request;
+    request.target = source_.path;
+    request.host = host_;
+    call_.start(destination_, request);
+    timer_.arm(shared_.options.timeout, [this] {
+      call_.abort();
+      failed("timed out");
+    });
+  }
+
+  void on_response(const http::ResponseHead& head) override { status_ = head.status; }
+
+  void on_data(std::string_view data, bool last) override {
+    bytes_ += data.size();
+    if (bytes_ > shared_.options.page_bytes_max) {
+      call_.abort();
+      return failed("page is too large");
+    }
+    if (status_ == 200) reader_.feed(data);
+    if (!last) return;
+    if (status_ != 200) return failed(fmt::format("status {}", status_));
+    EndpointMetrics metrics = endpoint_->metrics.load();
+    if (auto read = reader_.finish(metrics); !read) {
+      shared_.extract_errors.add();
+      return failed(read.error().message);
+    }
+    const TimePoint now = shared_.loop.clock().now();
+    const Nanos next = next_interval(metrics);
+    metrics.updated = now;
+    metrics.interval = next;
+    endpoint_->metrics.store(metrics);
+    if (!std::exchange(answered_, true)) ++shared_.seen;
+    if (std::exchange(failing_, false)) log::info("endpoint is scraped again", {{"endpoint", endpoint_->id()}});
+    wait(next);
+  }
+
+  void on_failure(http::Failure failure) override {
+    switch (failure) {
+      case http::Failure::kConnect: return failed("cannot connect");
+      case http::Failure::kReset: return failed("connection closed");
+      case http::Failure::kTimeout: return failed("timed out");
+      case http::Failure::kProtocol: return failed("not a valid HTTP answer");
+    }
+  }
+
+  void failed(std::string_view why) {
+    shared_.poll_errors.add();
+    if (!std::exchange(failing_, true))
+      log::warn("endpoint cannot be scraped", {{"endpoint", endpoint_->id()}, {"url", host_}, {"error", why}});
+    wait(interval_);
+  }
+
+  bool idle(const EndpointMetrics& metrics) const {
+    return metrics.running_requests_size == 0 && metrics.waiting_queue_size == 0 &&
+           endpoint_->open_requests.load(std::memory_order_relaxed) == 0;
+  }
+
+  Nanos next_interval(const EndpointMetrics& metrics) const {
+    const Nanos slow = shared_.options.idle_interval;
+    return slow > interval_ && idle(metrics) ? slow : interval_;
+  }
+
+  /// The next scrape starts `interval` after this one started; a scrape that took longer is followed by a pause of the
+  /// same length, so that a slow engine is not asked without end.
+  void wait(Nanos interval) {
+    const Nanos spent = shared_.loop.clock().now() - started_;
+    timer_.arm(spent < interval ? interval - spent : interval, [this] { scrape(); });
+  }
+
+  Shared shared_;
+  EndpointPtr endpoint_;
+  const MetricsSource::Options source_;
+  PageReader reader_;
+  http::Call call_;
+  io::Timer timer_;
+  http::Destination destination_;
+  std::string host_;
+  Nanos interval_{0};
+  TimePoint started_{};
+  size_t bytes_ = 0;
+  int status_ = 0;
+  bool answered_ = false;
+  bool failing_ = false;
+};
+
+http::ClientOptions client_options() {
+  http::ClientOptions options;
+  options.idle_timeout = std::chrono::minutes(1);
+  options.idle_max = 1;
+  return options;
+}
+
+metric::Counter errors(metric::Registry& metrics, std::string_view what, std::vector<std::string_view> labels) {
+  const std::string name = fmt::format("llm_d_epp_datalayer_{}_errors_total", what);
+  const std::string twin = fmt::format("llm_d_inference_scheduler_datalayer_{}_errors_total", what);
+  metric::Twin old{twin, {}};
+  for (const auto label : labels) old.labels.emplace_back(label, label);
+  const std::array<std::string_view, 2> values = {"metrics-data-source", "core-metrics-extractor"};
+  return metrics.family({name, metric::Kind::kCounter, "Scrapes that failed.", labels, {}, {old}})
+      .counter(std::span(values).first(labels.size()));
+}
+
+}  // namespace
+
+struct Scraper::State {
+  io::Loop& loop;
+  Fleet& fleet;
+  const ScrapeOptions options;
+  http::Client client;
+  metric::Counter poll_errors, extract_errors;
+  size_t seen = 0;
+
+  const MetricsSource* source = nullptr;
+  const MetricsExtractor* extractor = nullptr;
+  std::shared_ptr<const void> owner;
+  std::unordered_map<uint64_t, std::unique_ptr<Target>> targets;  // by generation
+  std::shared_ptr<void> subscription;
+
+  State(io::Loop& l, Fleet& f, metric::Registry& metrics, ScrapeOptions o)
+      : loop(l),
+        fleet(f),
+        options(o),
+        client(l, client_options()),
+        poll_errors(errors(metrics, "poll", {"source_type"})),
+        extract_errors(errors(metrics, "extract", {"source_type", "extractor_type"})) {}
+
+  const EngineMetrics* engine_of(const Endpoint& endpoint) const {
+    const auto& o = extractor->options();
+    const auto* label = endpoint.label(o.engine_label);
+    const EngineMetrics* fallback = nullptr;
+    for (const auto& engine : o.engines) {
+      if (label && engine.name == *label) return &engine;
+      if (engine.name == o.default_engine) fallback = &engine;
+    }
+    return fallback;
+  }
+
+  void update(const SnapshotPtr& snapshot) {
+    std::unordered_map<uint64_t, std::unique_ptr<Target>> next;
+    if (source && extractor) {
+      for (const auto& endpoint : snapshot->endpoints) {
+        auto& target = next[endpoint->generation()];
+        if (const auto it = targets.find(endpoint->generation()); it != targets.end()) {
+          target = std::move(it->second);
+          target->replace(endpoint);
+        } else if (const auto* engine = engine_of(*endpoint)) {
+          target = std::make_unique<Target>(Target::Shared{loop, client, options, poll_errors, extract_errors, seen},
+                                            endpoint, source->options(), *engine);
+        }
+        if (!target) next.erase(endpoint->generation());
+      }
+    }
+    std::swap(targets, next);
+  }
+};
+
+Scraper::Scraper(io::Loop& loop, Fleet& fleet, metric::Registry& metrics, ScrapeOptions options)
+    : state_(std::make_unique<State>(loop, fleet, metrics, options)) {
+  state_->subscription = fleet.subscribe([state = state_.get()](const SnapshotPtr& s) { state->update(s); });
+}
+
+Scraper::~Scraper() = default;
+
+void Scraper::configure(const MetricsSource* source, const MetricsExtractor* extractor,
+                        std::shared_ptr<const void> owner) {
+  state_->targets.clear();
+  state_->source = source;
+  state_->extractor = extractor;
+  state_->owner = std::move(owner);
+  state_->update(state_->fleet.snapshot());
+}
+
+size_t Scraper::seen() const { return state_->seen; }
+
+}  // namespace llmd::fleet
