@@ -1,7 +1,8 @@
 #include "admin/server.h"
 
-#include "http/server.h"
 #include "plugin_states.h"
+
+#include "http/server.h"
 
 namespace llmd::admin {
 namespace {
@@ -27,19 +28,22 @@ struct Server::State {
   const Clock& clock;
   std::function<std::string()> ready;
   std::unique_ptr<http::Server> main;
-  std::unique_ptr<http::Server> health;
+  std::unique_ptr<http::Server> health_only_server;
 
   class Handler final : public http::RequestHandler {
    public:
     Handler(State& state, bool health_only) : state_(state), health_only_(health_only) {}
-    void on_request_end(http::Exchange& exchange, std::string_view) override { state_.answer(exchange, health_only_); }
+    void on_request_end(http::Exchange& exchange, std::string_view) override {
+      state_.answer(exchange, health_only_);
+    }
 
    private:
     State& state_;
     const bool health_only_;
   };
 
-  std::unique_ptr<http::Server> make(io::Loop& loop, const std::string& host, uint16_t port, bool health_only) {
+  std::unique_ptr<http::Server> make(io::Loop& loop, const std::string& host, uint16_t port,
+                                     bool health_only) {
     return std::make_unique<http::Server>(loop, listener(host, port), [this, health_only] {
       return std::make_unique<Handler>(*this, health_only);
     });
@@ -57,28 +61,33 @@ struct Server::State {
     if (path == "/healthz") return exchange.respond(200, {kText}, "ok\n");
     if (health) {
       const std::string why = ready();
-      return why.empty() ? exchange.respond(200, {kText}, "ok\n") : exchange.respond(503, {kText}, why + "\n");
+      return why.empty() ? exchange.respond(200, {kText}, "ok\n")
+                         : exchange.respond(503, {kText}, why + "\n");
     }
     const auto pipeline = director.pipeline();
-    exchange.respond(200, {kJson}, plugin_states(pipeline ? *pipeline : schedule::Pipeline{}, clock.wall()));
+    if (!pipeline) return exchange.respond(503, {kText}, "no configuration is loaded\n");
+    exchange.respond(200, {kJson}, plugin_states(*pipeline, clock.wall()));
   }
 };
 
-Server::Server(io::Loop& loop, Options options, metric::Registry& metrics, const route::Director& director,
-               std::function<std::string()> ready)
+Server::Server(io::Loop& loop, Options options, metric::Registry& metrics,
+               const route::Director& director, std::function<std::string()> ready)
     : state_(new State{metrics, director, loop.clock(), std::move(ready), nullptr, nullptr}) {
   state_->main = state_->make(loop, options.host, options.port, false);
-  if (options.ready_port != 0) state_->health = state_->make(loop, options.host, options.ready_port, true);
+  if (options.ready_port != 0)
+    state_->health_only_server = state_->make(loop, options.host, options.ready_port, true);
 }
 
 Server::~Server() = default;
 
 Status Server::listen() {
   LLMD_TRY(state_->main->listen());
-  if (state_->health) LLMD_TRY(state_->health->listen());
+  if (state_->health_only_server) LLMD_TRY(state_->health_only_server->listen());
   return {};
 }
 
-uint16_t Server::port() const { return state_->main->port(); }
+uint16_t Server::port() const {
+  return state_->main->port();
+}
 
 }  // namespace llmd::admin

@@ -1,13 +1,14 @@
 #include "fleet/scraper.h"
 
+#include "page_reader.h"
+
 #include "base/log.h"
 #include "http/client.h"
-#include "page_reader.h"
+
+#include <fmt/format.h>
 
 #include <array>
 #include <unordered_map>
-
-#include <fmt/format.h>
 
 namespace llmd::fleet {
 namespace {
@@ -24,7 +25,8 @@ class Target final : http::CallHandler {
     size_t& seen;
   };
 
-  Target(Shared shared, EndpointPtr endpoint, const MetricsSource::Options& source, const EngineMetrics& engine)
+  Target(Shared shared, EndpointPtr endpoint, const MetricsSource::Options& source,
+         const EngineMetrics& engine)
       : shared_(shared),
         endpoint_(std::move(endpoint)),
         source_(source),
@@ -39,7 +41,8 @@ class Target final : http::CallHandler {
     host_ = address->to_string();
     interval_ = source_.interval.value_or(shared_.options.interval);
     const double phase = shared_.loop.rng().uniform();
-    timer_.arm(Nanos(static_cast<int64_t>(phase * static_cast<double>(interval_.count()))), [this] { scrape(); });
+    timer_.arm(Nanos(static_cast<int64_t>(phase * static_cast<double>(interval_.count()))),
+               [this] { scrape(); });
   }
 
   ~Target() {
@@ -52,7 +55,8 @@ class Target final : http::CallHandler {
   void replace(EndpointPtr endpoint) { endpoint_ = std::move(endpoint); }
 
  private:
-  /// The timer serves twice: between scrapes it starts the next one, during a scrape it ends a late one.
+  /// The timer serves twice: between scrapes it starts the next one, during a scrape it ends a late
+  /// one.
   void scrape() {
     started_ = shared_.loop.clock().now();
     bytes_ = 0;
@@ -90,23 +94,29 @@ class Target final : http::CallHandler {
     metrics.interval = next;
     endpoint_->metrics.store(metrics);
     if (!std::exchange(answered_, true)) ++shared_.seen;
-    if (std::exchange(failing_, false)) log::info("endpoint is scraped again", {{"endpoint", endpoint_->id()}});
+    if (std::exchange(failing_, false))
+      log::info("endpoint is scraped again", {{"endpoint", endpoint_->id()}});
     wait(next);
   }
 
   void on_failure(http::Failure failure) override {
     switch (failure) {
-      case http::Failure::kConnect: return failed("cannot connect");
-      case http::Failure::kReset: return failed("connection closed");
-      case http::Failure::kTimeout: return failed("timed out");
-      case http::Failure::kProtocol: return failed("not a valid HTTP answer");
+      case http::Failure::kConnect:
+        return failed("cannot connect");
+      case http::Failure::kReset:
+        return failed("connection closed");
+      case http::Failure::kTimeout:
+        return failed("timed out");
+      case http::Failure::kProtocol:
+        return failed("not a valid HTTP answer");
     }
   }
 
   void failed(std::string_view why) {
     shared_.poll_errors.add();
     if (!std::exchange(failing_, true))
-      log::warn("endpoint cannot be scraped", {{"endpoint", endpoint_->id()}, {"url", host_}, {"error", why}});
+      log::warn("endpoint cannot be scraped",
+                {{"endpoint", endpoint_->id()}, {"url", host_}, {"error", why}});
     wait(interval_);
   }
 
@@ -120,8 +130,8 @@ class Target final : http::CallHandler {
     return slow > interval_ && idle(metrics) ? slow : interval_;
   }
 
-  /// The next scrape starts `interval` after this one started; a scrape that took longer is followed by a pause of the
-  /// same length, so that a slow engine is not asked without end.
+  /// The next scrape starts `interval` after this one started; a scrape that took longer is
+  /// followed by a pause of the same length, so that a slow engine is not asked without end.
   void wait(Nanos interval) {
     const Nanos spent = shared_.loop.clock().now() - started_;
     timer_.arm(spent < interval ? interval - spent : interval, [this] { scrape(); });
@@ -150,7 +160,8 @@ http::ClientOptions client_options() {
   return options;
 }
 
-metric::Counter errors(metric::Registry& metrics, std::string_view what, std::vector<std::string_view> labels) {
+metric::Counter errors(metric::Registry& metrics, std::string_view what,
+                       std::vector<std::string_view> labels) {
   const std::string name = fmt::format("llm_d_epp_datalayer_{}_errors_total", what);
   const std::string twin = fmt::format("llm_d_inference_scheduler_datalayer_{}_errors_total", what);
   metric::Twin old{twin, {}};
@@ -204,8 +215,9 @@ struct Scraper::State {
           target = std::move(it->second);
           target->replace(endpoint);
         } else if (const auto* engine = engine_of(*endpoint)) {
-          target = std::make_unique<Target>(Target::Shared{loop, client, options, poll_errors, extract_errors, seen},
-                                            endpoint, source->options(), *engine);
+          target = std::make_unique<Target>(
+              Target::Shared{loop, client, options, poll_errors, extract_errors, seen}, endpoint,
+              source->options(), *engine);
         }
         if (!target) next.erase(endpoint->generation());
       }
@@ -216,7 +228,8 @@ struct Scraper::State {
 
 Scraper::Scraper(io::Loop& loop, Fleet& fleet, metric::Registry& metrics, ScrapeOptions options)
     : state_(std::make_unique<State>(loop, fleet, metrics, options)) {
-  state_->subscription = fleet.subscribe([state = state_.get()](const SnapshotPtr& s) { state->update(s); });
+  state_->subscription =
+      fleet.subscribe([state = state_.get()](const SnapshotPtr& s) { state->update(s); });
 }
 
 Scraper::~Scraper() = default;
@@ -230,6 +243,8 @@ void Scraper::configure(const MetricsSource* source, const MetricsExtractor* ext
   state_->update(state_->fleet.snapshot());
 }
 
-size_t Scraper::seen() const { return state_->seen; }
+size_t Scraper::seen() const {
+  return state_->seen;
+}
 
 }  // namespace llmd::fleet

@@ -374,11 +374,14 @@ struct Session::Impl {
   }
 
   std::span<fleet::Endpoint* const> endpoints;
+  fleet::Endpoint* charged_endpoint = nullptr;  // whose open_requests counts this one
 
   void send() {
     auto& c = *context;
     director.probe_->request_processing.observe(seconds(decided - c.received));
     state = State::kForwarded;
+    charged_endpoint = endpoints[0];
+    charged_endpoint->open_requests.fetch_add(1, std::memory_order_relaxed);
     if (series && !c.target_model.empty()) {
       series->running.add(1);
       running = true;
@@ -469,6 +472,8 @@ struct Session::Impl {
   }
 
   void end_hooks(EndCause cause) {
+    if (auto* endpoint = std::exchange(charged_endpoint, nullptr))
+      endpoint->open_requests.fetch_sub(1, std::memory_order_relaxed);
     if (running) series->running.add(-1);
     running = false;
     if (!std::exchange(committed, false)) return;

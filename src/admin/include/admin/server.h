@@ -14,18 +14,18 @@ namespace llmd::admin {
 
 struct Options {
   std::string host = "0.0.0.0";
-  uint16_t port = 9090;      // 0: chosen by the system
-  uint16_t ready_port = 0;   // a second listener that serves the health paths only; 0: none
+  uint16_t port = 9090;     // 0: chosen by the system
+  uint16_t ready_port = 0;  // a second listener that serves the health paths only; 0: none
 };
 
-/// What operators and their tools read: GET /metrics, /healthz, /readyz (also /ready) and /debug/plugins/state. A port of
-/// its own, so that clients of the proxy never reach it.
-/// Threading: the loop's thread; construct and destroy there too, or while the loop does not run.
+/// What operators and their tools read: GET /metrics, /healthz, /readyz (also /ready) and
+/// /debug/plugins/state. A port of its own, so that clients of the proxy never reach it. Threading:
+/// the loop's thread; construct and destroy there too, or while the loop does not run.
 class Server {
  public:
   /// `ready` answers /readyz: "" when requests can be served, else why not.
-  Server(io::Loop& loop, Options options, metric::Registry& metrics, const route::Director& director,
-         std::function<std::string()> ready);
+  Server(io::Loop& loop, Options options, metric::Registry& metrics,
+         const route::Director& director, std::function<std::string()> ready);
   ~Server();
 
   /// Errors name the address.

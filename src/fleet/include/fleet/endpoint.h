@@ -73,6 +73,8 @@ class Endpoint {
   const std::string* label(std::string_view key) const;
 
   MetricsSlot metrics;
+  /// Requests sent to this endpoint by this process and not finished.
+  std::atomic<int64_t> open_requests{0};
 
  private:
   const EndpointSpec spec_;

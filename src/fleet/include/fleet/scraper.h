@@ -18,17 +18,20 @@ struct ScrapeOptions {
   size_t page_bytes_max = 8u << 20;
 };
 
-/// Reads the metrics page of every endpoint, each on its own timer, over a kept connection. The first reading of an
-/// endpoint comes at a random point of its first interval, so that a thousand endpoints are never asked in one burst, and
-/// a dead one costs nothing but its own timer.
-/// Threading: the control loop's thread; construct and destroy there too, or while the loop does not run.
+/// Reads the metrics page of every endpoint, each on its own timer, over a kept connection. The
+/// first reading of an endpoint comes at a random point of its first interval, so that a thousand
+/// endpoints are never asked in one burst, and a dead one costs nothing but its own timer.
+/// Threading: the control loop's thread; construct and destroy there too, or while the loop does
+/// not run.
 class Scraper {
  public:
   Scraper(io::Loop& loop, Fleet& fleet, metric::Registry& metrics, ScrapeOptions options);
   ~Scraper();
 
-  /// What to fetch and how to read it; nulls stop the scraping. Both are kept alive by `owner` (the pipeline).
-  void configure(const MetricsSource* source, const MetricsExtractor* extractor, std::shared_ptr<const void> owner);
+  /// What to fetch and how to read it; nulls stop the scraping. Both are kept alive by `owner` (the
+  /// pipeline).
+  void configure(const MetricsSource* source, const MetricsExtractor* extractor,
+                 std::shared_ptr<const void> owner);
 
   /// Endpoints that have answered at least once since they joined.
   size_t seen() const;

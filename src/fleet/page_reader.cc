@@ -1,0 +1,134 @@
+#include "page_reader.h"
+
+#include "base/text.h"
+#include "codec/prometheus_scan.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace llmd::fleet {
+namespace {
+
+/// The best sample so far of one series that the engine's description asks for.
+struct Wanted {
+  SeriesSpec spec;
+  bool found = false;
+  double value = 0;
+  double timestamp = 0;  // 0: none given
+  std::string labels;    // kept only for the series whose labels carry numbers
+};
+
+bool matches(const SeriesSpec& spec, std::string_view labels) {
+  return std::ranges::all_of(spec.labels, [&](const auto& want) {
+    const auto value = codec::prometheus_label(labels, want.first);
+    return value && *value == want.second;
+  });
+}
+
+/// A count as the page gives it; a negative, infinite or absurd one counts as nothing.
+int64_t count_of(double v) {
+  constexpr double kMax = 1e15;
+  return std::isfinite(v) && v >= 0 && v <= kMax ? static_cast<int64_t>(v) : 0;
+}
+
+}  // namespace
+
+struct PageReader::State final : codec::PrometheusSink {
+  enum Number : size_t {
+    kQueued,
+    kRunning,
+    kKvUsage,
+    kLora,
+    kCacheInfo,
+    kBlockSize,
+    kNumBlocks,
+    kNumbers
+  };
+
+  explicit State(const EngineMetrics& engine)
+      : block_size_label(engine.block_size_label),
+        num_blocks_label(engine.num_blocks_label),
+        wanted{{{engine.queued},
+                {engine.running},
+                {engine.kv_usage},
+                {engine.lora},
+                {engine.cache_info},
+                {engine.block_size},
+                {engine.num_blocks}}},
+        names(families(wanted)) {}
+
+  static codec::PrometheusNames families(std::span<const Wanted> wanted) {
+    std::vector<std::string_view> names;
+    for (const auto& w : wanted) names.push_back(w.spec.family);
+    return codec::PrometheusNames(names);
+  }
+
+  /// Several numbers may share a family, and then `index` is the first of them.
+  void sample(size_t index, const codec::PrometheusSample& s) override {
+    const auto& family = wanted[index].spec.family;
+    for (auto& w : wanted)
+      if (w.spec.family == family && matches(w.spec, s.labels)) take(w, s);
+  }
+
+  void take(Wanted& w, const codec::PrometheusSample& s) {
+    const double timestamp = parse_double(s.timestamp).value_or(0);
+    // A LoRA series carries its time as its value, and stale ones stay on the page: the newest is
+    // true.
+    const bool newer = &w == &wanted[kLora] ? s.value > w.value : timestamp > w.timestamp;
+    if (w.found && !newer) return;
+    w.found = true;
+    w.value = s.value;
+    w.timestamp = timestamp;
+    if (&w == &wanted[kLora] || &w == &wanted[kCacheInfo]) w.labels.assign(s.labels);
+  }
+
+  int64_t label_number(Number n, std::string_view label) const {
+    if (!wanted[n].found) return 0;
+    const auto text = codec::prometheus_label(wanted[n].labels, label);
+    return text ? std::max<int64_t>(0, parse_int(*text).value_or(0)) : 0;
+  }
+
+  const std::string block_size_label, num_blocks_label;
+  std::array<Wanted, kNumbers> wanted;
+  const codec::PrometheusNames names;
+  std::optional<codec::PrometheusScanner> scanner;  // of the open page
+};
+
+PageReader::PageReader(const EngineMetrics& engine) : state_(std::make_unique<State>(engine)) {}
+PageReader::~PageReader() = default;
+
+void PageReader::begin() {
+  for (auto& w : state_->wanted) w.found = false;
+  state_->scanner.emplace(state_->names, *state_);
+}
+
+void PageReader::feed(std::string_view chunk) {
+  state_->scanner->feed(chunk);
+}
+
+Status PageReader::finish(EndpointMetrics& m) {
+  auto& s = *state_;
+  s.scanner->finish();
+  const auto& w = s.wanted;
+  if (std::ranges::none_of(w, &Wanted::found))
+    return fail(Code::kModelServerError, "the page has none of the engine's metrics");
+  if (w[State::kQueued].found) m.waiting_queue_size = count_of(w[State::kQueued].value);
+  if (w[State::kRunning].found) m.running_requests_size = count_of(w[State::kRunning].value);
+  if (w[State::kKvUsage].found)
+    m.kv_cache_usage = std::isfinite(w[State::kKvUsage].value) ? w[State::kKvUsage].value : 0;
+  if (w[State::kCacheInfo].found) {
+    m.cache_block_size = s.label_number(State::kCacheInfo, s.block_size_label);
+    m.cache_num_blocks = s.label_number(State::kCacheInfo, s.num_blocks_label);
+  }
+  if (w[State::kBlockSize].found) m.cache_block_size = count_of(w[State::kBlockSize].value);
+  if (w[State::kNumBlocks].found) m.cache_num_blocks = count_of(w[State::kNumBlocks].value);
+  m.kv_cache_max_tokens = m.cache_block_size * m.cache_num_blocks;
+  m.max_active_models = s.label_number(State::kLora, "max_lora");
+  return {};
+}
+
+}  // namespace llmd::fleet

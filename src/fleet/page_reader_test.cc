@@ -1,0 +1,130 @@
+#include "page_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace llmd::fleet {
+namespace {
+
+const EngineMetrics& engine(std::string_view name) {
+  for (const auto& e : builtin_engines())
+    if (e.name == name) return e;
+  throw std::invalid_argument("no such engine");
+}
+
+EndpointMetrics read(std::string_view name, std::string_view page, EndpointMetrics before = {}) {
+  PageReader reader(engine(name));
+  reader.begin();
+  reader.feed(page);
+  EXPECT_TRUE(reader.finish(before));
+  return before;
+}
+
+TEST(PageReader, TakesTheFirstOfSeveralEngines) {
+  const auto m = read("vllm",
+                      "# TYPE vllm:num_requests_waiting gauge\n"
+                      "vllm:num_requests_waiting{engine=\"0\"} 3\n"
+                      "vllm:num_requests_waiting{engine=\"1\"} 9\n"
+                      "vllm:kv_cache_usage_perc{engine=\"0\"} 0.25\n"
+                      "vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"1000\"} 1\n");
+  EXPECT_EQ(m.waiting_queue_size, 3);
+  EXPECT_DOUBLE_EQ(m.kv_cache_usage, .25);
+  EXPECT_EQ(m.cache_block_size, 16);
+  EXPECT_EQ(m.cache_num_blocks, 1000);
+  EXPECT_EQ(m.kv_cache_max_tokens, 16000);
+}
+
+TEST(PageReader, PrefersTheNewestTimestamp) {
+  EXPECT_EQ(read("vllm",
+                 "vllm:num_requests_waiting 1 100\nvllm:num_requests_waiting 2 "
+                 "300\nvllm:num_requests_waiting 3 200\n")
+                .waiting_queue_size,
+            2);
+}
+
+TEST(PageReader, KeepsWhatThePageLacks) {
+  EXPECT_EQ(read("vllm", "vllm:num_requests_waiting 1\n", {.running_requests_size = 7})
+                .running_requests_size,
+            7);
+}
+
+TEST(PageReader, ForgetsThePageBefore) {
+  PageReader reader(engine("vllm"));
+  EndpointMetrics m;
+  reader.begin();
+  reader.feed("vllm:num_requests_waiting 5\nvllm:num_requests_run");
+  ASSERT_TRUE(reader.finish(m));
+  reader.begin();
+  reader.feed("vllm:num_requests_running 2\n");
+  ASSERT_TRUE(reader.finish(m));
+  EXPECT_EQ(m.waiting_queue_size, 5);
+  EXPECT_EQ(m.running_requests_size, 2);
+}
+
+TEST(PageReader, SaysWhenNothingIsThere) {
+  PageReader reader(engine("vllm"));
+  EndpointMetrics m;
+  reader.begin();
+  reader.feed("go_goroutines 5\n");
+  EXPECT_FALSE(reader.finish(m));
+}
+
+TEST(PageReader, GuardsAgainstAbsurdNumbers) {
+  const auto m = read(
+      "vllm",
+      "vllm:num_requests_waiting NaN\nvllm:num_requests_running -4\nvllm:kv_cache_usage_perc +Inf\n"
+      "vllm:cache_config_info{block_size=\"-16\",num_gpu_blocks=\"many\"} 1\n");
+  EXPECT_EQ(m.waiting_queue_size, 0);
+  EXPECT_EQ(m.running_requests_size, 0);
+  EXPECT_EQ(m.kv_cache_usage, 0);
+  EXPECT_EQ(m.cache_block_size, 0);
+  EXPECT_EQ(m.cache_num_blocks, 0);
+}
+
+TEST(PageReader, SelectsByLabelsWithinAFamily) {
+  const auto m = read("triton-tensorrt-llm",
+                      "nv_trt_llm_request_metrics{request_type=\"waiting\"} 4\n"
+                      "nv_trt_llm_request_metrics{request_type=\"scheduled\"} 6\n"
+                      "nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=\"fraction\"} 0.5\n"
+                      "nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=\"tokens_per\"} 64\n"
+                      "nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=\"max\"} 100\n");
+  EXPECT_EQ(m.waiting_queue_size, 4);
+  EXPECT_EQ(m.running_requests_size, 6);
+  EXPECT_EQ(m.kv_cache_max_tokens, 6400);
+}
+
+TEST(PageReader, ReadsTheNewestLoraSeries) {
+  EXPECT_EQ(read("vllm",
+                 "vllm:lora_requests_info{max_lora=\"1\",running_lora_adapters=\"a\"} 1.7e+09\n"
+                 "vllm:lora_requests_info{max_lora=\"4\",running_lora_adapters=\"a,b\"} 1.8e+09\n"
+                 "vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"\"} 1.75e+09\n")
+                .max_active_models,
+            4);
+}
+
+TEST(PageReader, ReadsARealPageWhateverItsChunks) {
+  std::ifstream file(LLMD_SOURCE_DIR "/tests/data/vllm/metrics-after-load.txt");
+  ASSERT_TRUE(file);
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string page = text.str();
+  const auto whole = read("vllm", page);
+  EXPECT_EQ(whole.cache_block_size, 32);
+  EXPECT_GT(whole.cache_num_blocks, 0);
+  PageReader reader(engine("vllm"));
+  for (const size_t step : {1, 7, 1000, 4096}) {
+    EndpointMetrics m;
+    reader.begin();
+    for (size_t at = 0; at < page.size(); at += step)
+      reader.feed(std::string_view(page).substr(at, step));
+    ASSERT_TRUE(reader.finish(m));
+    EXPECT_EQ(m.cache_num_blocks, whole.cache_num_blocks);
+    EXPECT_EQ(m.waiting_queue_size, whole.waiting_queue_size);
+    EXPECT_EQ(m.kv_cache_usage, whole.kv_cache_usage);
+  }
+}
+
+}  // namespace
+}  // namespace llmd::fleet
