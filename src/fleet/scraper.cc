@@ -185,6 +185,7 @@ struct Scraper::State {
   const MetricsExtractor* extractor = nullptr;
   std::shared_ptr<const void> owner;
   std::unordered_map<uint64_t, std::unique_ptr<Target>> targets;  // by generation
+  std::shared_ptr<void> alive = std::make_shared<int>(0);  // expires with this; guards posted work
   std::shared_ptr<void> subscription;
 
   State(io::Loop& l, Fleet& f, metric::Registry& metrics, ScrapeOptions o)
@@ -228,8 +229,12 @@ struct Scraper::State {
 
 Scraper::Scraper(io::Loop& loop, Fleet& fleet, metric::Registry& metrics, ScrapeOptions options)
     : state_(std::make_unique<State>(loop, fleet, metrics, options)) {
-  state_->subscription =
-      fleet.subscribe([state = state_.get()](const SnapshotPtr& s) { state->update(s); });
+  // Membership changes on a thread of its own.
+  state_->subscription = fleet.subscribe([state = state_.get(), weak = std::weak_ptr(state_->alive)](const SnapshotPtr&) {
+    state->loop.post([state, weak] {
+      if (weak.lock()) state->update(state->fleet.snapshot());
+    });
+  });
 }
 
 Scraper::~Scraper() = default;
