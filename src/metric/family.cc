@@ -29,18 +29,22 @@ size_t thread_cell() {
 }
 
 void Counter::add(double n) const {
+  if (series_ == nullptr) return;
   series_->add(own_cell(*series_), 0, n);
 }
 
 void Gauge::add(double n) const {
+  if (series_ == nullptr) return;
   series_->add(own_cell(*series_), 0, n);
 }
 
 void Gauge::set(double v) const {
+  if (series_ == nullptr) return;
   series_->set(v);
 }
 
 void Histogram::observe(double v) const {
+  if (series_ == nullptr) return;
   const auto bounds = series_->bounds();
   // The negation sends NaN to the last bucket, where no bound is at least as large.
   const auto bucket =

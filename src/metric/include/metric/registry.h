@@ -43,7 +43,8 @@ size_t thread_cell();
 
 class Series;  // a row of cells
 
-/// Handles are pointers: copy freely; valid as long as the registry. Writing is wait-free.
+/// Handles are pointers: copy freely; valid as long as the registry. Writing is wait-free; a
+/// default-constructed handle writes nothing.
 class Counter {
  public:
   void add(double n = 1) const;
