@@ -1,7 +1,10 @@
+#include "commands.h"
+#include "plugin_list.h"
+#include "router_options.h"
+
 #include "admin/server.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "commands.h"
 #include "config/loader.h"
 #include "config/reload.h"
 #include "fleet/discovery.h"
@@ -13,11 +16,10 @@
 #include "io/loop_thread.h"
 #include "metric/buckets.h"
 #include "metric/process.h"
-#include "plugin_list.h"
 #include "route/director.h"
-#include "router_options.h"
 
-#include <unistd.h>
+#include <boost/asio/signal_set.hpp>
+#include <fmt/format.h>
 
 #include <array>
 #include <csignal>
@@ -25,10 +27,8 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <unistd.h>
 #include <vector>
-
-#include <boost/asio/signal_set.hpp>
-#include <fmt/format.h>
 
 namespace llmd {
 namespace {
@@ -41,7 +41,8 @@ constexpr uint64_t kFilesWanted = 20'000;
 constexpr double kOverheadBuckets[] = {.00001, .00002, .00005, .0001, .00015, .0002, .0003,
                                        .0005,  .001,   .002,   .005,  .01,    .05,   .1};
 
-/// One event loop with what its requests need. Members are destroyed in reverse order, when the loop no longer runs.
+/// One event loop with what its requests need. Members are destroyed in reverse order, when the
+/// loop no longer runs.
 struct Worker {
   Worker(size_t index, route::Director& director, const frontend::ProxyOptions& options)
       : thread(fmt::format("loop-{}", index), index, random_seed()),
@@ -106,10 +107,14 @@ Router::Router(RouterOptions options)
       signals_(control_.context(), SIGTERM, SIGINT, SIGHUP),
       director_(fleet_, metrics_, real_clock()),
       scraper_(control_, fleet_, metrics_,
-               {.interval = options_.refresh_metrics_interval, .idle_interval = options_.idle_metrics_interval}),
+               {.interval = options_.refresh_metrics_interval,
+                .idle_interval = options_.idle_metrics_interval}),
       pool_metrics_(fleet_, metrics_, options_.pool_name, options_.metrics_staleness_threshold),
-      admin_(control_, {options_.metrics_host, options_.metrics_port, options_.ready_port}, metrics_, director_,
-             [this]() -> std::string { return draining_ ? "draining" : serving_ ? "" : "starting"; }),
+      admin_(control_, {options_.metrics_host, options_.metrics_port, options_.ready_port},
+             metrics_, director_,
+             [this]() -> std::string {
+               return draining_ ? "draining" : serving_ ? "" : "starting";
+             }),
       pool_timer_(control_),
       reload_timer_(control_) {}
 
@@ -118,25 +123,32 @@ Router::~Router() {
   workers_.clear();
 }
 
-Result<std::unique_ptr<fleet::Discovery>> Router::make_discovery(const config::Loaded& loaded) const {
+Result<std::unique_ptr<fleet::Discovery>> Router::make_discovery(
+    const config::Loaded& loaded) const {
   const bool flags = !options_.endpoints.empty() || !options_.endpoints_file.empty();
   if (loaded.discovery) {
-    if (flags) return fail(Code::kBadRequest, "endpoints come from the configuration's dataLayer.discovery and from a "
-                                              "flag; give one of them");
+    if (flags)
+      return fail(Code::kBadRequest,
+                  "endpoints come from the configuration's dataLayer.discovery and from a "
+                  "flag; give one of them");
     return dynamic_cast<const fleet::DiscoveryPlugin&>(*loaded.discovery).make_discovery();
   }
   if (!options_.endpoints_file.empty())
-    return std::make_unique<fleet::FileDiscovery>(fleet::FileDiscovery::Options{options_.endpoints_file, true},
-                                                  real_clock(), const_cast<metric::Registry&>(metrics_));
+    return std::make_unique<fleet::FileDiscovery>(
+        fleet::FileDiscovery::Options{options_.endpoints_file, true}, real_clock(),
+        const_cast<metric::Registry&>(metrics_));
   if (!flags)
-    return fail(Code::kBadRequest, "no endpoints: give --endpoint, --endpoints-file or dataLayer.discovery");
+    return fail(Code::kBadRequest,
+                "no endpoints: give --endpoint, --endpoints-file or dataLayer.discovery");
   LLMD_TRY_ASSIGN(auto specs, fleet::parse_endpoint_flags(options_.endpoints));
-  return std::make_unique<fleet::StaticDiscovery>(std::move(specs), fleet::system_resolver(), real_clock());
+  return std::make_unique<fleet::StaticDiscovery>(std::move(specs), fleet::system_resolver(),
+                                                  real_clock());
 }
 
 void Router::publish(config::Loaded loaded) {
   for (const auto& warning : loaded.pipeline->warnings) log::warn(warning);
-  scraper_.configure(loaded.pipeline->metrics_source, loaded.pipeline->metrics_extractor, loaded.pipeline);
+  scraper_.configure(loaded.pipeline->metrics_source, loaded.pipeline->metrics_extractor,
+                     loaded.pipeline);
   director_.set_pipeline(std::move(loaded.pipeline));
 }
 
@@ -147,18 +159,27 @@ frontend::ProxyOptions Router::proxy_options() {
   o.server.shared_port = loops_ > 1;
   o.server.body_bytes_max = static_cast<uint64_t>(options_.body_bytes_max);
   o.hide_endpoint = options_.hide_served_endpoint;
-  o.overhead = metrics_
-                   .family({"llmd_router_overhead_seconds", metric::Kind::kHistogram,
-                            "Time from the last byte of a request to its first byte on the way to the endpoint.", {},
-                            kOverheadBuckets, {}})
-                   .histogram({});
+  o.overhead =
+      metrics_
+          .family(
+              {"llmd_router_overhead_seconds",
+               metric::Kind::kHistogram,
+               "Time from the last byte of a request to its first byte on the way to the endpoint.",
+               {},
+               kOverheadBuckets,
+               {}})
+          .histogram({});
   return o;
 }
 
 void Router::expose_build() {
   const std::array<std::string_view, 2> labels = {LLMD_COMMIT, LLMD_VERSION};
   metrics_
-      .family({"llm_d_epp_info", metric::Kind::kGauge, "The build that runs.", {"commit", "build_ref"}, {},
+      .family({"llm_d_epp_info",
+               metric::Kind::kGauge,
+               "The build that runs.",
+               {"commit", "build_ref"},
+               {},
                {{"inference_extension_info", {{"commit", "commit"}, {"build_ref", "build_ref"}}}}})
       .gauge(labels)
       .set(1);
@@ -188,7 +209,8 @@ Status Router::start() {
   LLMD_TRY(discovery_->start(fleet_));
   publish(std::move(loaded));
   if (!options_.config_file.empty())
-    reloader_.emplace(options_.config_file, text, environment, [this](config::Loaded l) { publish(std::move(l)); });
+    reloader_.emplace(options_.config_file, text, environment,
+                      [this](config::Loaded l) { publish(std::move(l)); });
 
   auto proxy = proxy_options();
   for (size_t i = 0; i < loops_; ++i) {
@@ -217,7 +239,8 @@ void Router::wait_for_signal() {
       log::stop();
       _exit(1);
     } else {
-      log::info("stopping", {{"signal", signal}, {"grace", format_duration(options_.shutdown_grace)}});
+      log::info("stopping",
+                {{"signal", signal}, {"grace", format_duration(options_.shutdown_grace)}});
       drain();
     }
     wait_for_signal();

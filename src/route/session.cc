@@ -129,8 +129,8 @@ struct Session::Impl {
     const Rule r = rule(state, event);
     if (r == Rule::kHandled) return true;
     if (!SOFT_CHECK(r != Rule::kIllegal))
-      log::warn("session event out of order",
-                {{"state", state_name(state)}, {"event", event_name(event)}});
+      log::debug("session event out of order",
+                 {{"state", state_name(state)}, {"event", event_name(event)}});
     return false;
   }
 
