@@ -26,3 +26,7 @@ if(LLMD_FUZZ)
   # Arenas hide overruns from the address sanitizer; spans check their own bounds.
   add_compile_options(-fsanitize=fuzzer-no-link -D_GLIBCXX_ASSERTIONS)
 endif()
+
+# What `llm_d_epp_info` and the log say about the build.
+execute_process(COMMAND git rev-parse --short=12 HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+  OUTPUT_VARIABLE LLMD_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)

@@ -7,18 +7,19 @@
 #include "base/rng.h"
 #include "config/loader.h"
 #include "config/reload.h"
+#include "fleet/address.h"
 #include "fleet/discovery.h"
 #include "fleet/file_discovery.h"
 #include "fleet/pool_metrics.h"
 #include "fleet/scraper.h"
 #include "fleet/static_discovery.h"
 #include "frontend/proxy.h"
-#include "io/loop_thread.h"
-#include "metric/buckets.h"
+#include "io/loop.h"
+#include "io/signals.h"
+#include "io/socket.h"
 #include "metric/process.h"
 #include "route/director.h"
 
-#include <boost/asio/signal_set.hpp>
 #include <fmt/format.h>
 
 #include <array>
@@ -41,26 +42,9 @@ constexpr uint64_t kFilesWanted = 20'000;
 constexpr double kOverheadBuckets[] = {.00001, .00002, .00005, .0001, .00015, .0002, .0003,
                                        .0005,  .001,   .002,   .005,  .01,    .05,   .1};
 
-/// One event loop with what its requests need. Members are destroyed in reverse order, when the
-/// loop no longer runs.
-struct Worker {
-  Worker(size_t index, route::Director& director, const frontend::ProxyOptions& options)
-      : thread(fmt::format("loop-{}", index), index, random_seed()),
-        loop_director(director, {thread.loop(), thread.loop().rng(), index,
-                                 [this](Nanos delay, std::move_only_function<void()> work) {
-                                   frontend::run_after(thread.loop(), delay, std::move(work));
-                                 }}),
-        proxy(thread.loop(), loop_director, options) {}
-
-  io::LoopThread thread;
-  route::LoopDirector loop_director;
-  frontend::Proxy proxy;
-};
-
 class Router {
  public:
   explicit Router(RouterOptions options);
-  ~Router();
 
   /// Errors are one line for the operator.
   Status start();
@@ -68,10 +52,10 @@ class Router {
   int run();
 
  private:
-  Result<std::unique_ptr<fleet::Discovery>> make_discovery(const config::Loaded& loaded) const;
+  Result<std::unique_ptr<fleet::Discovery>> make_discovery(const config::Loaded& loaded);
   void publish(config::Loaded loaded);
   void every(io::Timer& timer, Nanos interval, std::function<void()> work);
-  void wait_for_signal();
+  void on_signal(int signal);
   void drain();
   frontend::ProxyOptions proxy_options();
   void expose_build();
@@ -84,16 +68,16 @@ class Router {
   plugin::StateStore state_;
   fleet::Fleet fleet_;
   io::Loop control_;
-  boost::asio::signal_set signals_;
+  const io::Signals signals_;
   route::Director director_;
   fleet::Scraper scraper_;
   fleet::PoolMetrics pool_metrics_;
   std::optional<config::Reloader> reloader_;
   std::optional<fleet::DiscoveryThread> discovery_;
   admin::Server admin_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::optional<frontend::Proxy> proxy_;
   io::Timer pool_timer_, reload_timer_;
-  size_t workers_open_ = 0;
+  std::jthread drain_;  // waits for the proxy's last requests
   bool serving_ = false;
   bool draining_ = false;
 };
@@ -104,7 +88,7 @@ Router::Router(RouterOptions options)
       metrics_(loops_ + 1),
       process_metrics_(metric::collect_process(metrics_)),
       control_(loops_, random_seed()),
-      signals_(control_.context(), SIGTERM, SIGINT, SIGHUP),
+      signals_(control_, {SIGTERM, SIGINT, SIGHUP}, [this](int signal) { on_signal(signal); }),
       director_(fleet_, metrics_, real_clock()),
       scraper_(control_, fleet_, metrics_,
                {.interval = options_.refresh_metrics_interval,
@@ -118,13 +102,7 @@ Router::Router(RouterOptions options)
       pool_timer_(control_),
       reload_timer_(control_) {}
 
-Router::~Router() {
-  for (auto& worker : workers_) worker->thread.stop();
-  workers_.clear();
-}
-
-Result<std::unique_ptr<fleet::Discovery>> Router::make_discovery(
-    const config::Loaded& loaded) const {
+Result<std::unique_ptr<fleet::Discovery>> Router::make_discovery(const config::Loaded& loaded) {
   const bool flags = !options_.endpoints.empty() || !options_.endpoints_file.empty();
   if (loaded.discovery) {
     if (flags)
@@ -135,8 +113,7 @@ Result<std::unique_ptr<fleet::Discovery>> Router::make_discovery(
   }
   if (!options_.endpoints_file.empty())
     return std::make_unique<fleet::FileDiscovery>(
-        fleet::FileDiscovery::Options{options_.endpoints_file, true}, real_clock(),
-        const_cast<metric::Registry&>(metrics_));
+        fleet::FileDiscovery::Options{options_.endpoints_file, true}, real_clock(), metrics_);
   if (!flags)
     return fail(Code::kBadRequest,
                 "no endpoints: give --endpoint, --endpoints-file or dataLayer.discovery");
@@ -154,20 +131,19 @@ void Router::publish(config::Loaded loaded) {
 
 frontend::ProxyOptions Router::proxy_options() {
   frontend::ProxyOptions o;
-  o.server.host = options_.host;
-  o.server.port = options_.port;
-  o.server.shared_port = loops_ > 1;
-  o.server.body_bytes_max = static_cast<uint64_t>(options_.body_bytes_max);
+  o.host = options_.host;
+  o.port = options_.port;
+  o.loops = loops_;
+  o.body_bytes_max = static_cast<uint64_t>(options_.body_bytes_max);
   o.hide_endpoint = options_.hide_served_endpoint;
-  o.overhead =
+  o.forward_delay =
       metrics_
-          .family(
-              {"llmd_router_overhead_seconds",
-               metric::Kind::kHistogram,
-               "Time from the last byte of a request to its first byte on the way to the endpoint.",
-               {},
-               kOverheadBuckets,
-               {}})
+          .family({"llmd_router_overhead_seconds",
+                   metric::Kind::kHistogram,
+                   "Time from a request's last byte to its first byte on the way to the endpoint.",
+                   {},
+                   kOverheadBuckets,
+                   {}})
           .histogram({});
   return o;
 }
@@ -212,14 +188,9 @@ Status Router::start() {
     reloader_.emplace(options_.config_file, text, environment,
                       [this](config::Loaded l) { publish(std::move(l)); });
 
-  auto proxy = proxy_options();
-  for (size_t i = 0; i < loops_; ++i) {
-    auto& worker = *workers_.emplace_back(std::make_unique<Worker>(i, director_, proxy));
-    LLMD_TRY(worker.proxy.listen());
-    proxy.server.port = worker.proxy.port();
-  }
   LLMD_TRY(admin_.listen());
-  return {};
+  proxy_.emplace(director_, fleet_, proxy_options());
+  return proxy_->start();
 }
 
 void Router::every(io::Timer& timer, Nanos interval, std::function<void()> work) {
@@ -229,46 +200,34 @@ void Router::every(io::Timer& timer, Nanos interval, std::function<void()> work)
   });
 }
 
-void Router::wait_for_signal() {
-  signals_.async_wait([this](const boost::system::error_code& failed, int signal) {
-    if (failed) return;
-    if (signal == SIGHUP) {
-      if (reloader_) reloader_->reload();
-    } else if (draining_) {
-      log::warn("stopping at once: second signal");
-      log::stop();
-      _exit(1);
-    } else {
-      log::info("stopping",
-                {{"signal", signal}, {"grace", format_duration(options_.shutdown_grace)}});
-      drain();
-    }
-    wait_for_signal();
-  });
+void Router::on_signal(int signal) {
+  if (signal == SIGHUP) {
+    if (reloader_) reloader_->reload();
+  } else if (draining_) {
+    log::warn("stopping at once: second signal");
+    log::stop();
+    _exit(1);
+  } else {
+    log::info("stopping",
+              {{"signal", signal}, {"grace", format_duration(options_.shutdown_grace)}});
+    drain();
+  }
 }
 
 void Router::drain() {
   draining_ = true;
-  director_.begin_drain();
-  workers_open_ = workers_.size();
-  for (auto& worker : workers_)
-    worker->thread.loop().post([this, w = worker.get()] {
-      w->proxy.stop(options_.shutdown_grace, [this] {
-        control_.post([this] {
-          if (--workers_open_ == 0) control_.stop();
-        });
-      });
-    });
+  drain_ = std::jthread([this] {
+    proxy_->stop(options_.shutdown_grace);
+    control_.stop();
+  });
 }
 
 int Router::run() {
-  wait_for_signal();
   every(pool_timer_, options_.refresh_prometheus_metrics_interval,
         [this] { pool_metrics_.refresh(real_clock().now()); });
   if (reloader_) every(reload_timer_, kReloadTick, [this] { reloader_->tick(); });
-  for (auto& worker : workers_) worker->thread.start();
   serving_ = true;
-  log::info("serving", {{"address", fmt::format("{}:{}", options_.host, workers_[0]->proxy.port())},
+  log::info("serving", {{"address", fmt::format("{}:{}", options_.host, proxy_->port())},
                         {"admin", fmt::format("{}:{}", options_.metrics_host, admin_.port())},
                         {"endpoints", fleet_.snapshot()->endpoints.size()},
                         {"loops", loops_}});
