@@ -10,8 +10,7 @@ constexpr std::string_view kPicker = "max-score-picker";
 constexpr std::string_view kDetector = "utilization-detector";
 constexpr std::string_view kSource = "metrics-data-source";
 constexpr std::string_view kExtractor = "core-metrics-extractor";
-constexpr std::string_view kParsers[] = {"openai-parser", "anthropic-parser", "vllmhttp-parser",
-                                         "passthrough-parser"};
+constexpr std::string_view kParsers[] = {"openai-parser", "passthrough-parser"};
 
 bool schedules(const Instance& instance) {
   return instance.is<schedule::Filter>() || instance.is<schedule::Scorer>() ||
