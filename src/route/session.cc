@@ -143,6 +143,9 @@ struct Session::Impl {
     c.received = clock.now();
     c.path = path_of(target);
     c.headers = headers;
+    c.fairness_id =
+        either(c.headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id");
+    if (c.fairness_id.empty()) c.fairness_id = kDefaultFairnessId;
     c.make_resume = [this] { return make_resume(); };
     method = m;
     if (const auto id = headers.get("x-request-id"); !id.empty()) {
@@ -223,9 +226,6 @@ struct Session::Impl {
     c.target_model = view.model;
     if (view.rewritable && c.target_model.empty())
       return refuse({Code::kBadRequest, "model not found in request body", {}});
-    c.fairness_id =
-        either(c.headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id");
-    if (c.fairness_id.empty()) c.fairness_id = kDefaultFairnessId;
     schedule::prepare(c, *pipeline);
     admit();
   }
