@@ -16,6 +16,7 @@
 #include <charconv>
 #include <cmath>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -286,7 +287,12 @@ void start(const Options& options) {
   s.format = options.format;
   s.ring_bytes = options.ring_bytes;
   s.running = true;
+  // The writer takes no signals: those of the process are for the threads that expect them.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   s.writer = std::thread([&s] { s.run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void stop() {

@@ -7,7 +7,7 @@ import pytest
 from process import eventually
 from wire import chat_body, once, request
 
-SERVED = "x-gateway-destination-endpoint-served"
+SERVED = "x-llm-d-served-endpoint"
 
 
 def entry(name, port, **labels):

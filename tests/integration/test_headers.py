@@ -4,7 +4,7 @@ import re
 
 from wire import Wire, chat_body, once, request
 
-SERVED = "x-gateway-destination-endpoint-served"
+SERVED = "x-llm-d-served-endpoint"
 UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
 
 

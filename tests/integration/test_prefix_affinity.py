@@ -8,7 +8,7 @@ import pytest
 from process import MODEL
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "deploy" / "examples"
-SERVED = "x-gateway-destination-endpoint-served"
+SERVED = "x-llm-d-served-endpoint"
 
 
 def ask(router, content):

@@ -81,7 +81,7 @@ def test_a_bad_file_keeps_the_old_configuration_and_is_counted(setting):
 
 def test_prefixes_are_remembered_across_a_reload(lab, tmp_path):
     from wire import chat_body, once, request
-    served = "x-gateway-destination-endpoint-served"
+    served = "x-llm-d-served-endpoint"
     config = """
 apiVersion: llm-d.ai/v1
 kind: EndpointPickerConfig
