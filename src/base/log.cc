@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -20,7 +21,6 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <unistd.h>
@@ -43,16 +43,15 @@ class Ring {
       : capacity_(std::bit_ceil(std::max<size_t>(bytes, 1024))),
         data_(std::make_unique_for_overwrite<char[]>(capacity_)) {}
 
-  /// Calls visit(piece) for each published run of bytes, at most two, and frees them.
-  template <class Visit>
-  void drain(Visit&& visit) {
+  /// Appends what is published to `out` and frees it.
+  void drain(std::string& out) {
     const uint64_t head = head_.load(std::memory_order_seq_cst);
     const uint64_t tail = tail_.load(std::memory_order_relaxed);
     const size_t from = tail & (capacity_ - 1);
     const size_t length = head - tail;
     const size_t first = std::min(length, capacity_ - from);
-    if (first != 0) visit(std::string_view(data_.get() + from, first));
-    if (length != first) visit(std::string_view(data_.get(), length - first));
+    out.append(data_.get() + from, first);
+    out.append(data_.get(), length - first);
     tail_.store(head, std::memory_order_release);
   }
 
@@ -126,6 +125,16 @@ class Sink {
   std::optional<spdlog::sinks::stdout_sink_base<spdlog::details::console_nullmutex>> sink_;
 };
 
+/// Moves everything published into `out` and drops the rings of threads that are gone.
+void drain_rings(std::vector<std::shared_ptr<Ring>>& rings, std::string& out) {
+  std::erase_if(rings, [&](const auto& ring) {
+    // Read before draining: what the owner wrote last is then seen by this drain.
+    const bool gone = ring->owner_gone.load(std::memory_order_acquire);
+    ring->drain(out);
+    return gone;
+  });
+}
+
 struct State {
   std::atomic<Level> level{Level::kInfo};
   std::atomic<Format> format{Format::kJson};
@@ -133,30 +142,24 @@ struct State {
   std::atomic<uint64_t> dropped{0};
   std::atomic<size_t> ring_bytes{Options().ring_bytes};
 
-  std::mutex drain_mutex;
-  std::unique_ptr<Sink> sink = std::make_unique<Sink>(STDERR_FILENO);
-  std::string batch;
-  std::vector<std::shared_ptr<Ring>> rings;
+  Mutex drain_mutex;
+  std::unique_ptr<Sink> sink LLMD_GUARDED_BY(drain_mutex) = std::make_unique<Sink>(STDERR_FILENO);
+  std::string batch LLMD_GUARDED_BY(drain_mutex);
+  std::vector<std::shared_ptr<Ring>> rings LLMD_GUARDED_BY(drain_mutex);
 
-  std::condition_variable stop_signal;
+  std::condition_variable_any stop_signal;
   std::thread writer;
 
-  /// Requires: drain_mutex held.
-  void drain() {
+  void drain() LLMD_REQUIRES(drain_mutex) {
     batch.clear();
-    std::erase_if(rings, [&](const auto& ring) {
-      // Read before draining: what the owner wrote last is then seen by this drain.
-      const bool gone = ring->owner_gone.load(std::memory_order_acquire);
-      ring->drain([&](std::string_view piece) { batch += piece; });
-      return gone;
-    });
+    drain_rings(rings, batch);
     sink->write(batch);
   }
 
   void run() {
-    std::unique_lock lock(drain_mutex);
+    const MutexLock lock(drain_mutex);
     while (running.load(std::memory_order_relaxed)) {
-      stop_signal.wait_for(lock, kDrainInterval);
+      stop_signal.wait_for(drain_mutex, kDrainInterval);
       drain();
     }
   }
@@ -185,7 +188,7 @@ Ring& own_ring() {
     auto ring = std::make_shared<Ring>(state().ring_bytes.load(std::memory_order_relaxed));
     thread_ring = ring.get();
     release.ring = ring;
-    const std::scoped_lock lock(state().drain_mutex);
+    const MutexLock lock(state().drain_mutex);
     state().rings.push_back(std::move(ring));
   }
   return *thread_ring;
@@ -279,7 +282,7 @@ void put_console(LineWriter& line, Level level, WallTime now, std::string_view m
 
 void start(const Options& options) {
   State& s = state();
-  const std::scoped_lock lock(s.drain_mutex);
+  const MutexLock lock(s.drain_mutex);
   CHECK(!s.running.load());
   s.drain();
   s.sink = std::make_unique<Sink>(options.fd);
@@ -298,7 +301,7 @@ void start(const Options& options) {
 void stop() {
   State& s = state();
   {
-    const std::scoped_lock lock(s.drain_mutex);
+    const MutexLock lock(s.drain_mutex);
     if (!s.running.load()) return;
     s.running = false;
   }
@@ -308,7 +311,7 @@ void stop() {
 }
 
 void flush() {
-  const std::scoped_lock lock(state().drain_mutex);
+  const MutexLock lock(state().drain_mutex);
   state().drain();
 }
 

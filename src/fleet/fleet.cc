@@ -2,11 +2,11 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mutex.h"
 
 #include <atomic>
 #include <list>
 #include <map>
-#include <mutex>
 #include <set>
 
 namespace llmd::fleet {
@@ -26,16 +26,16 @@ void normalise(EndpointSpec& spec) {
 }  // namespace
 
 struct Fleet::State {
-  mutable std::mutex snapshot_mutex;  // innermost
-  SnapshotPtr snapshot = std::make_shared<const Snapshot>();
+  Mutex snapshot_mutex;  // innermost
+  SnapshotPtr snapshot LLMD_GUARDED_BY(snapshot_mutex) = std::make_shared<const Snapshot>();
 
-  std::mutex change_mutex;  // held while listeners run; guards what follows
-  std::map<std::string, EndpointPtr, std::less<>> members;
-  std::set<uint32_t> free_slots;
-  uint32_t slots_made = 0;
-  uint64_t next_generation = 1;
-  std::list<std::function<void(const SnapshotPtr&)>> subscribers;
-  std::list<std::shared_ptr<MembershipListener>> listeners;
+  Mutex change_mutex;  // held while listeners run
+  std::map<std::string, EndpointPtr, std::less<>> members LLMD_GUARDED_BY(change_mutex);
+  std::set<uint32_t> free_slots LLMD_GUARDED_BY(change_mutex);
+  uint32_t slots_made LLMD_GUARDED_BY(change_mutex) = 0;
+  uint64_t next_generation LLMD_GUARDED_BY(change_mutex) = 1;
+  std::list<std::function<void(const SnapshotPtr&)>> subscribers LLMD_GUARDED_BY(change_mutex);
+  std::list<std::shared_ptr<MembershipListener>> listeners LLMD_GUARDED_BY(change_mutex);
 
   std::atomic<uint64_t> refused{0};
 
@@ -44,9 +44,9 @@ struct Fleet::State {
     bool empty() const { return removed.empty() && added.empty(); }
   };
 
-  Change replace_members(std::map<std::string, EndpointSpec> wanted);
-  bool take_slot(uint32_t& slot);
-  void publish();
+  Change replace_members(std::map<std::string, EndpointSpec> wanted) LLMD_REQUIRES(change_mutex);
+  bool take_slot(uint32_t& slot) LLMD_REQUIRES(change_mutex);
+  void publish() LLMD_REQUIRES(change_mutex);
   template <class T>
   std::shared_ptr<void> token(const std::shared_ptr<State>& self, std::list<T>& list,
                               typename std::list<T>::iterator at);
@@ -106,10 +106,10 @@ bool Fleet::State::take_slot(uint32_t& slot) {
 
 void Fleet::State::publish() {
   auto next = std::make_shared<Snapshot>();
-  next->version = snapshot->version + 1;
   next->endpoints.reserve(members.size());
   for (const auto& [id, endpoint] : members) next->endpoints.push_back(endpoint);
-  const std::scoped_lock lock(snapshot_mutex);
+  const MutexLock lock(snapshot_mutex);
+  next->version = snapshot->version + 1;
   snapshot = std::move(next);
 }
 
@@ -117,7 +117,7 @@ template <class T>
 std::shared_ptr<void> Fleet::State::token(const std::shared_ptr<State>& self, std::list<T>& list,
                                           typename std::list<T>::iterator at) {
   return {nullptr, [self, &list, at](void*) {
-            const std::scoped_lock lock(self->change_mutex);
+            const MutexLock lock(self->change_mutex);
             list.erase(at);
           }};
 }
@@ -132,7 +132,7 @@ void Fleet::set(std::vector<EndpointSpec> specs) {
     wanted.insert_or_assign(std::move(id), std::move(spec));
   }
   State& s = *state_;
-  const std::scoped_lock lock(s.change_mutex);
+  const MutexLock lock(s.change_mutex);
   const auto change = s.replace_members(std::move(wanted));
   if (change.empty()) return;
   for (const auto& listener : s.listeners) {
@@ -145,7 +145,7 @@ void Fleet::set(std::vector<EndpointSpec> specs) {
 }
 
 SnapshotPtr Fleet::snapshot() const {
-  const std::scoped_lock lock(state_->snapshot_mutex);
+  const MutexLock lock(state_->snapshot_mutex);
   return state_->snapshot;
 }
 
@@ -154,13 +154,13 @@ uint64_t Fleet::refused() const {
 }
 
 std::shared_ptr<void> Fleet::subscribe(std::function<void(const SnapshotPtr&)> on_change) {
-  const std::scoped_lock lock(state_->change_mutex);
+  const MutexLock lock(state_->change_mutex);
   auto& list = state_->subscribers;
   return state_->token(state_, list, list.insert(list.end(), std::move(on_change)));
 }
 
 std::shared_ptr<void> Fleet::listen(std::shared_ptr<MembershipListener> listener) {
-  const std::scoped_lock lock(state_->change_mutex);
+  const MutexLock lock(state_->change_mutex);
   for (const auto& [id, endpoint] : state_->members) listener->on_added(endpoint);
   auto& list = state_->listeners;
   return state_->token(state_, list, list.insert(list.end(), std::move(listener)));

@@ -1,10 +1,10 @@
 #include "fleet/ledger.h"
 
 #include "base/limits.h"
+#include "base/mutex.h"
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 
 namespace llmd::fleet {
 
@@ -26,12 +26,13 @@ struct alignas(64) LedgerAccount {
 struct Ledger::State {
   std::array<std::atomic<LedgerAccount*>, limits::kEndpointsMax> by_slot{};
 
-  mutable std::mutex mutex;  // guards what follows; never taken on the request path
-  std::vector<std::unique_ptr<LedgerAccount>> accounts;
-  std::vector<LedgerAccount*> retired;  // generation 0; some still have charges
+  Mutex mutex;  // never taken on the request path
+  std::vector<std::unique_ptr<LedgerAccount>> accounts LLMD_GUARDED_BY(mutex);
+  /// Those of generation 0; some still have charges.
+  std::vector<LedgerAccount*> retired LLMD_GUARDED_BY(mutex);
 
-  /// An account with no charges and zero counters. Requires: mutex held.
-  LedgerAccount* take_account() {
+  /// An account with no charges and zero counters.
+  LedgerAccount* take_account() LLMD_REQUIRES(mutex) {
     for (auto& slot : retired) {
       LedgerAccount* account = slot;
       if (account->charges.load() != 0) continue;
@@ -100,7 +101,7 @@ Ledger::Load Ledger::load(const Endpoint& endpoint) const {
 
 std::vector<std::pair<std::string, Ledger::Load>> Ledger::dump() const {
   std::vector<std::pair<std::string, Load>> out;
-  const std::scoped_lock lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   for (size_t slot = 0; slot < limits::kEndpointsMax; ++slot) {
     const LedgerAccount* account = state_->by_slot[slot].load(std::memory_order_acquire);
     if (account == nullptr || account->generation.load() == 0) continue;
@@ -111,7 +112,7 @@ std::vector<std::pair<std::string, Ledger::Load>> Ledger::dump() const {
 }
 
 void Ledger::on_added(const EndpointPtr& endpoint) {
-  const std::scoped_lock lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   if (find(*endpoint) != nullptr) return;
   LedgerAccount* account = state_->take_account();
   account->generation.store(endpoint->generation());
@@ -120,7 +121,7 @@ void Ledger::on_added(const EndpointPtr& endpoint) {
 }
 
 void Ledger::on_removed(const EndpointPtr& endpoint) {
-  const std::scoped_lock lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   LedgerAccount* account = find(*endpoint);
   if (account == nullptr) return;
   state_->by_slot[endpoint->slot()].store(nullptr, std::memory_order_release);

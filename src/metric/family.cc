@@ -3,7 +3,6 @@
 #include "base/check.h"
 
 #include <algorithm>
-#include <mutex>
 
 namespace llmd::metric {
 namespace {
@@ -91,11 +90,11 @@ Histogram FamilyImpl::histogram(std::span<const std::string_view> label_values) 
 Series* FamilyImpl::find_or_add(std::span<const std::string_view> label_values) {
   CHECK(label_values.size() == labels_.size());
   {
-    const std::shared_lock lock(mutex_);
+    const ReaderLock lock(mutex_);
     const auto found = series_.find(label_values);
     if (found != series_.end() && found->second.exposed) return found->second.series.get();
   }
-  const std::unique_lock lock(mutex_);
+  const WriterLock lock(mutex_);
   auto& entry = series_[Labels(label_values.begin(), label_values.end())];
   if (!entry.series)
     entry.series = std::make_unique<Series>(cells_, bounds_, kind_ == Kind::kHistogram);
@@ -107,14 +106,14 @@ void FamilyImpl::forget(std::string_view label, std::string_view value) {
   const auto at = std::ranges::find(labels_, label);
   CHECK(at != labels_.end());
   const auto index = static_cast<size_t>(at - labels_.begin());
-  const std::unique_lock lock(mutex_);
+  const WriterLock lock(mutex_);
   for (auto& [labels, entry] : series_)
     if (labels[index] == value) entry.exposed = false;
 }
 
 std::vector<std::pair<const Labels*, const Series*>> FamilyImpl::exposed() const {
   std::vector<std::pair<const Labels*, const Series*>> out;
-  const std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   out.reserve(series_.size());
   for (const auto& [labels, entry] : series_)
     if (entry.exposed) out.emplace_back(&labels, entry.series.get());

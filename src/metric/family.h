@@ -2,11 +2,11 @@
 
 #include "series.h"
 
+#include "base/mutex.h"
 #include "metric/registry.h"
 
 #include <deque>
 #include <memory>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -78,8 +78,8 @@ class FamilyImpl final : public Family {
   std::vector<TwinView> twins_;
   const size_t cells_;
 
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<Labels, Entry, LabelsHash, LabelsEqual> series_;
+  mutable SharedMutex mutex_;
+  std::unordered_map<Labels, Entry, LabelsHash, LabelsEqual> series_ LLMD_GUARDED_BY(mutex_);
 };
 
 }  // namespace llmd::metric

@@ -1,7 +1,6 @@
+#include "base/mutex.h"
 #include "metric/registry.h"
 
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <unordered_set>
 
@@ -20,12 +19,11 @@ struct LabelGuard::State {
   explicit State(size_t n) : limit(n) {}
 
   const size_t limit;
-  mutable std::shared_mutex mutex;
-  TextSet seen;
-  TextSet pinned;
+  SharedMutex mutex;
+  TextSet seen LLMD_GUARDED_BY(mutex);
+  TextSet pinned LLMD_GUARDED_BY(mutex);
 
-  /// Requires: the mutex held.
-  bool knows(std::string_view value) const {
+  bool knows(std::string_view value) const LLMD_REQUIRES_SHARED(mutex) {
     return seen.contains(value) || pinned.contains(value);
   }
 };
@@ -36,11 +34,11 @@ LabelGuard::~LabelGuard() = default;
 std::string_view LabelGuard::admit(std::string_view value) {
   if (value.empty()) return value;
   {
-    const std::shared_lock lock(state_->mutex);
+    const ReaderLock lock(state_->mutex);
     if (state_->knows(value)) return value;
     if (state_->seen.size() >= state_->limit) return "other";
   }
-  const std::unique_lock lock(state_->mutex);
+  const WriterLock lock(state_->mutex);
   if (state_->knows(value)) return value;
   if (state_->seen.size() >= state_->limit) return "other";
   state_->seen.emplace(value);
@@ -48,7 +46,7 @@ std::string_view LabelGuard::admit(std::string_view value) {
 }
 
 void LabelGuard::pin(std::string_view value) {
-  const std::unique_lock lock(state_->mutex);
+  const WriterLock lock(state_->mutex);
   state_->pinned.emplace(value);
 }
 

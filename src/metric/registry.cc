@@ -4,19 +4,19 @@
 #include "page.h"
 
 #include "base/check.h"
+#include "base/mutex.h"
 
 #include <algorithm>
 #include <list>
 #include <map>
-#include <mutex>
 
 namespace llmd::metric {
 namespace {
 
 /// Outlives the registry while a token is held.
 struct Collectors {
-  std::mutex mutex;
-  std::list<std::function<void()>> functions;
+  Mutex mutex;
+  std::list<std::function<void()>> functions LLMD_GUARDED_BY(mutex);
 };
 
 }  // namespace
@@ -26,8 +26,8 @@ struct Registry::State {
 
   const size_t cells;
   std::atomic<bool> show_twins{true};
-  std::mutex mutex;
-  std::map<std::string, std::unique_ptr<FamilyImpl>, std::less<>> families;
+  Mutex mutex;
+  std::map<std::string, std::unique_ptr<FamilyImpl>, std::less<>> families LLMD_GUARDED_BY(mutex);
   std::shared_ptr<Collectors> collectors = std::make_shared<Collectors>();
   std::atomic<size_t> page_bytes{4096};  // of the last page, to reserve the next
 };
@@ -36,7 +36,7 @@ Registry::Registry(size_t loops) : state_(std::make_unique<State>(loops)) {}
 Registry::~Registry() = default;
 
 Family& Registry::family(const Definition& definition) {
-  const std::scoped_lock lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   auto found = state_->families.find(definition.name);
   if (found == state_->families.end()) {
     auto made = std::make_unique<FamilyImpl>(definition, state_->cells);
@@ -53,23 +53,23 @@ void Registry::show_twins(bool show) {
 
 std::shared_ptr<void> Registry::on_collect(std::function<void()> collect) {
   const auto collectors = state_->collectors;
-  const std::scoped_lock lock(collectors->mutex);
+  const MutexLock lock(collectors->mutex);
   collectors->functions.push_front(std::move(collect));
   const auto at = collectors->functions.begin();
   return {nullptr, [collectors, at](void*) {
-            const std::scoped_lock relock(collectors->mutex);
+            const MutexLock relock(collectors->mutex);
             collectors->functions.erase(at);
           }};
 }
 
 std::string Registry::render() {
   {
-    const std::scoped_lock lock(state_->collectors->mutex);
+    const MutexLock lock(state_->collectors->mutex);
     for (const auto& collect : state_->collectors->functions) collect();
   }
   std::multimap<std::string_view, std::pair<const FamilyImpl*, const TwinView*>> pages;
   {
-    const std::scoped_lock lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     for (const auto& [name, family] : state_->families) {
       pages.emplace(name, std::pair(family.get(), nullptr));
       if (!state_->show_twins) continue;

@@ -9,7 +9,7 @@ DiscoveryThread::DiscoveryThread(std::unique_ptr<Discovery> discovery)
 
 DiscoveryThread::~DiscoveryThread() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_one();
@@ -24,12 +24,14 @@ Status DiscoveryThread::start(Fleet& fleet) {
 
 void DiscoveryThread::run() {
   ::pthread_setname_np(::pthread_self(), "discovery");
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    if (wake_.wait_for(lock, Discovery::kTickInterval, [this] { return stopping_; })) return;
-    lock.unlock();
+  for (;;) {
+    {
+      const MutexLock lock(mutex_);
+      // A wake-up without cause only makes a tick come early.
+      if (!stopping_) wake_.wait_for(mutex_, Discovery::kTickInterval);
+      if (stopping_) return;
+    }
     discovery_->tick();
-    lock.lock();
   }
 }
 

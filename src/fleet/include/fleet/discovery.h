@@ -1,13 +1,13 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "fleet/fleet.h"
 #include "plugin/plugin.h"
 
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 namespace llmd::fleet {
@@ -44,9 +44,9 @@ class DiscoveryThread {
   void run();
 
   const std::unique_ptr<Discovery> discovery_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;  // guarded by mutex_
+  Mutex mutex_;
+  std::condition_variable_any wake_;
+  bool stopping_ LLMD_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
