@@ -134,6 +134,7 @@ frontend::ProxyOptions Router::proxy_options() {
   o.host = options_.host;
   o.port = options_.port;
   o.loops = loops_;
+  o.seed = options_.seed;
   o.body_bytes_max = static_cast<uint64_t>(options_.body_bytes_max);
   o.hide_endpoint = options_.hide_served_endpoint;
   o.forward_delay =

@@ -91,6 +91,7 @@ ParsedRouterOptions parse_router_options(int argc, char** argv) {
   app.add_option("--metrics-port", o.metrics_port,
                  "admin port: /metrics /healthz /readyz /debug; 0 takes a free one");
   app.add_option("--loops", o.loops, "event loops; 0: one per core")->check(CLI::Range(0, 256));
+  app.add_option("--seed", o.seed, "of random choices, for repeatable runs with one loop");
 
   app.add_option("--endpoint", o.endpoints, "model server: URL[;label=value…], repeatable")
       ->take_all();

@@ -5,6 +5,7 @@
 #include "base/result.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct RouterOptions {
   uint16_t metrics_port = 9090;
   std::string metrics_host = "0.0.0.0";
   size_t loops = 0;  // 0: one per core
+  std::optional<uint64_t> seed;
 
   std::vector<std::string> endpoints;
   std::string endpoints_file;

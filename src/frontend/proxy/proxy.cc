@@ -27,7 +27,8 @@ struct Proxy::State {
 
   struct Worker {
     Worker(size_t index, route::Director& director, const ProxyOptions& options, const Clock& clock)
-        : thread("proxy-" + std::to_string(index), index, random_seed(), clock),
+        : thread("proxy-" + std::to_string(index), index,
+                 options.seed ? *options.seed + index : random_seed(), clock),
           proxy(std::make_unique<ProxyLoop>(thread.loop(), director, options)) {
       http::ServerOptions server;
       server.host = options.host;

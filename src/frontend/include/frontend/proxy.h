@@ -33,6 +33,7 @@ struct ProxyOptions {
   Nanos response_timeout{0};  // to the head of the answer; 0: none, as generation may take long
   Nanos upstream_idle_timeout = std::chrono::seconds(4);
   size_t upstream_idle_max = 1024;  // kept connections per endpoint and loop
+  std::optional<uint64_t> seed;     // of the loops' random choices; none: from the system
   bool hide_endpoint = false;       // leave out the header x-llm-d-served-endpoint
   /// Seconds from the last byte of a request to its first byte to the endpoint.
   std::optional<metric::Histogram> forward_delay;
