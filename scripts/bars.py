@@ -87,6 +87,8 @@ class Bench:
     def router(self, interval):
         command = [self.args.llmd, "router", "--host", "127.0.0.1", "--port", str(ROUTER_PORT), "--loops", "1",
                    "--metrics-port", str(METRICS_PORT), "--refresh-metrics-interval", interval]
+        if self.args.config:
+            command += ["--config-file", self.args.config]
         for i in range(BACKENDS):
             command += ["--endpoint", f"http://127.0.0.1:{BACKEND_PORT + i}"]
         pid = self.start("router", command)
@@ -130,6 +132,7 @@ def main():
     parser.add_argument("--llmd", default="build/release/apps/llmd/llmd")
     parser.add_argument("--bench", default="../shared/bench")
     parser.add_argument("--page", default="../shared/data/vllm/metrics-after-load.txt")
+    parser.add_argument("--config", help="EndpointPickerConfig; without it the built-in one, which hashes prefixes")
     parser.add_argument("--seconds", type=int, default=15)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("cases", nargs="*", default=[*CASES, "scrape"])

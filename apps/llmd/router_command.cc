@@ -241,10 +241,11 @@ int Router::run() {
 int run_router(int argc, char** argv) {
   auto [options, exit_code] = parse_router_options(argc, argv);
   if (exit_code >= 0) return exit_code;
-  log::start({.level = options.log_level, .format = options.log_format});
+  const log::Options log_options{.level = options.log_level, .format = options.log_format};
   int code = 2;
   {
     Router router(std::move(options));
+    log::start(log_options);  // a thread, so only now that the router has claimed the signals
     if (auto started = router.start(); started)
       code = router.run();
     else

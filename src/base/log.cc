@@ -22,6 +22,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <pthread.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -35,7 +36,8 @@
 namespace llmd::log {
 namespace {
 
-constexpr auto kDrainInterval = std::chrono::milliseconds(20);
+/// Waking is what the writer thread costs, so it sleeps long; a ring that is half full wakes it.
+constexpr auto kDrainInterval = std::chrono::milliseconds(100);
 
 class Ring {
  public:
@@ -88,6 +90,8 @@ class LineWriter {
     }
     at_ += piece.size();
   }
+
+  bool ring_half_full() const { return limit_ - at_ < ring_.capacity_ / 2; }
 
   /// False when the line did not fit, and so is not written.
   bool commit() {
@@ -147,7 +151,7 @@ struct State {
   std::string batch LLMD_GUARDED_BY(drain_mutex);
   std::vector<std::shared_ptr<Ring>> rings LLMD_GUARDED_BY(drain_mutex);
 
-  std::condition_variable_any stop_signal;
+  std::condition_variable_any wake;
   std::thread writer;
 
   void drain() LLMD_REQUIRES(drain_mutex) {
@@ -157,9 +161,10 @@ struct State {
   }
 
   void run() {
+    pthread_setname_np(pthread_self(), "log");
     const MutexLock lock(drain_mutex);
     while (running.load(std::memory_order_relaxed)) {
-      stop_signal.wait_for(drain_mutex, kDrainInterval);
+      wake.wait_for(drain_mutex, kDrainInterval);
       drain();
     }
   }
@@ -241,8 +246,10 @@ void put_json(LineWriter& line, Level level, WallTime now, std::string_view mess
   };
   const int64_t micros = now.time_since_epoch().count() / 1000;
   char time[48];
-  const auto end =
-      fmt::format_to_n(time, sizeof time, "{}.{:06}", micros / 1'000'000, micros % 1'000'000).out;
+  char* end = std::to_chars(time, time + 24, micros / 1'000'000).ptr;
+  *end++ = '.';
+  for (int64_t scale = 100'000; scale > 0; scale /= 10)
+    *end++ = static_cast<char>('0' + micros / scale % 10);
   line.put("{\"level\":\"");
   line.put(level_name(level));
   line.put("\",\"ts\":");
@@ -305,7 +312,7 @@ void stop() {
     if (!s.running.load()) return;
     s.running = false;
   }
-  s.stop_signal.notify_one();
+  s.wake.notify_one();
   s.writer.join();
   flush();
 }
@@ -333,6 +340,7 @@ void write(Level level, std::string_view message, std::initializer_list<Field> f
   else
     put_console(line, level, now, message, fields);
   if (!line.commit()) s.dropped.fetch_add(1, std::memory_order_relaxed);
+  if (line.ring_half_full()) s.wake.notify_one();
   // Sequentially consistent with commit(): either stop()'s last drain sees the line, or this load
   // sees the stop.
   if (!s.running.load(std::memory_order_seq_cst)) [[unlikely]]
