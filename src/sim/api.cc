@@ -365,7 +365,7 @@ void StreamEvents::begin(const AnswerHead& head) {
 void StreamEvents::open(uint32_t index) {
   event_ = prefix_;
   event_ += R"(null,"choices":[{"index":)";
-  fmt::format_to(std::back_inserter(event_), "{}", index);
+  event_ += fmt::format_int(index).c_str();
 }
 
 std::string_view StreamEvents::role(uint32_t index) {

@@ -27,6 +27,11 @@ std::string json_string(std::string_view text) {
   return out + '"';
 }
 
+/// JSON text; bytes that are not UTF-8 are replaced.
+std::string dumped(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 /// `field(config)` is the member that an option stands for.
 template <class Field>
 auto& peek(Field field, const ServerConfig& c) {
@@ -215,7 +220,7 @@ void add_served(std::vector<Option>& all) {
                    c.served_model_name.assign(v.begin(), v.end());
                    return {};
                  },
-                 [](const ServerConfig& c) { return json(c.served_model_name).dump(); }});
+                 [](const ServerConfig& c) { return dumped(c.served_model_name); }});
   all.push_back({"lora-modules", Shape::kMany, false, false,
                  "adapters as JSON: {\"name\",\"path\",\"base_model_name\"}", set_loras,
                  [](const ServerConfig& c) {
@@ -224,7 +229,7 @@ void add_served(std::vector<Option>& all) {
                      list.push_back({{"name", l.name},
                                      {"path", l.path},
                                      {"base_model_name", l.base_model_name}});
-                   return list.dump();
+                   return dumped(list);
                  }});
   all.push_back(number("max-loras", FIELD(max_loras), 1, 1 << 20, "adapters resident at once"));
   all.push_back(number("max-cpu-loras", FIELD(max_cpu_loras), 0, 1 << 20, "at least max-loras"));
@@ -295,7 +300,7 @@ void add_cache_and_failures(std::vector<Option>& all) {
                        "percent of requests that fail", true));
   all.push_back({"failure-types", Shape::kMany, true, false,
                  "kinds of injected failures; none: all", set_failure_types,
-                 [](const ServerConfig& c) { return json(c.failure_types).dump(); }});
+                 [](const ServerConfig& c) { return dumped(c.failure_types); }});
 }
 
 void add_without_effect(std::vector<Option>& all) {
