@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 
 namespace llmd::sim {
@@ -278,6 +280,34 @@ TEST(Server, ReportsCachedTokens) {
   EXPECT_EQ(
       parsed(rig.post("/v1/completions", body))["usage"]["prompt_tokens_details"]["cached_tokens"],
       0);
+}
+
+TEST(Server, ClosesEachChoiceOfAStreamWithItsOwnReason) {
+  Rig rig({"--mode", "echo"});
+  const Answer a =
+      rig.post("/v1/completions", R"({"prompt":["a b c","d"],"max_tokens":2,"stream":true})");
+  std::map<int, std::string> text, reason;
+  for (const std::string& event : a.events()) {
+    if (event == "[DONE]") continue;
+    const json choice = json::parse(event)["choices"][0];
+    text[choice["index"]] += choice["text"].get<std::string>();
+    if (!choice["finish_reason"].is_null()) reason[choice["index"]] += choice["finish_reason"];
+  }
+  EXPECT_EQ(text, (std::map<int, std::string>{{0, "a b c"}, {1, "d"}}));
+  EXPECT_EQ(reason, (std::map<int, std::string>{{0, "length"}, {1, "stop"}}));
+}
+
+TEST(Server, RefusesPromptsThatTheCacheCannotHold) {
+  Rig rig({"--enable-kvcache", "--kv-cache-size", "1", "--block-size", "8", "--mode", "echo"});
+  for (const std::string stream : {"false", "true"}) {
+    const Answer a =
+        rig.post("/v1/completions",
+                 R"({"prompt":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16],"stream":)" + stream + "}");
+    EXPECT_EQ(a.status, 500);
+    EXPECT_EQ(json::parse(a.body)["error"]["message"],
+              "the kv cache does not have sufficient capacity to store this request");
+  }
+  EXPECT_EQ(rig.metric("vllm:num_requests_running"), "0");
 }
 
 TEST(Server, UsesAndEchoesRequestIds) {
