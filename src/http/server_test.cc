@@ -1,6 +1,6 @@
 #include "http/server.h"
 
-#include "wire_test_support.h"
+#include "http/testing/wire.h"
 
 #include <gtest/gtest.h>
 
