@@ -181,7 +181,7 @@ TEST_F(ProxyTest, LetsTheSessionReplyWhenTheEndpointFailsBeforeItsHead) {
 
 TEST_F(ProxyTest, ShowsALaterBreakAsABreak) {
   for (const char* framing :
-       {"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "Content-Length: 10\r\n\r\nabc"}) {
+       {"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "Content-Length: 11\r\n\r\nabc"}) {
     Wire client = connect();
     client.send(kPost);
     Wire endpoint = listener.accept(loop);
