@@ -10,7 +10,9 @@ constexpr std::string_view kPicker = "max-score-picker";
 constexpr std::string_view kDetector = "utilization-detector";
 constexpr std::string_view kSource = "metrics-data-source";
 constexpr std::string_view kExtractor = "core-metrics-extractor";
-constexpr std::string_view kParsers[] = {"openai-parser", "passthrough-parser"};
+/// Of these, the ones that the registry has.
+constexpr std::string_view kParsers[] = {"openai-parser", "anthropic-parser", "vllmhttp-parser",
+                                         "passthrough-parser"};
 
 bool schedules(const Instance& instance) {
   return instance.is<schedule::Filter>() || instance.is<schedule::Scorer>() ||
@@ -57,7 +59,8 @@ Status add_scheduling(Document& document, Instances& instances) {
 
 Status add_parsers(Document& document, Instances& instances) {
   if (document.parsers.empty())
-    for (const auto type : kParsers) document.parsers.push_back({std::string(type), {}});
+    for (const auto type : kParsers)
+      if (instances.knows(type)) document.parsers.push_back({std::string(type), {}});
   for (const auto& ref : document.parsers) {
     if (instances.find(ref.name)) continue;
     if (auto made = instances.ensure(ref.name); !made)

@@ -47,6 +47,9 @@ class Instances {
   /// The instance named `type`, added as a default if there is none.
   Result<Instance*> ensure(std::string_view type);
 
+  /// Whether the registry has the type.
+  bool knows(std::string_view type) const { return environment_.registry.find(type) != nullptr; }
+
   Instance* find(std::string_view name);
   /// The instance that `ref` names; `field` is where it stands, for the error.
   Result<Instance*> resolve(const Ref& ref, std::string_view field);

@@ -1,0 +1,118 @@
+#include "fleet/metrics_source.h"
+#include "plugin/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace llmd::plugins {
+
+const plugin::Descriptor& core_metrics_extractor();
+const plugin::Descriptor& metrics_data_source();
+
+namespace {
+
+class DataLayerTest : public testing::Test {
+ protected:
+  Result<plugin::Made> make(const plugin::Descriptor& descriptor, std::string_view yaml) {
+    const plugin::Context context{"p", state_, metrics_, clock_};
+    const auto node = codec::parse_yaml(yaml, "f.yaml");
+    EXPECT_TRUE(node);
+    return registry_.make(descriptor, context, &*node);
+  }
+  std::string error_of(const plugin::Descriptor& descriptor, std::string_view yaml) {
+    const auto made = make(descriptor, yaml);
+    return made ? "no error" : made.error().message;
+  }
+
+  plugin::StateStore state_;
+  metric::Registry metrics_{1};
+  ManualClock clock_;
+  plugin::Registry registry_{{}};
+};
+
+TEST_F(DataLayerTest, SourceHasTheDocumentedDefaults) {
+  const auto made = make(metrics_data_source(), "{}");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->parameters,
+            R"({"scheme":"http","path":"/metrics","port":null,"insecureSkipVerify":true,)"
+            R"("caCertPath":"","clientCertPath":"","clientKeyPath":"","interval":null})");
+  const auto& options = dynamic_cast<fleet::MetricsSource&>(*made->plugin).options();
+  EXPECT_EQ(options.path, "/metrics");
+  EXPECT_FALSE(options.port);
+  EXPECT_FALSE(options.interval);
+}
+
+TEST_F(DataLayerTest, SourceTakesItsParameters) {
+  const auto made = make(metrics_data_source(), "{path: /m, port: 9400, interval: 1s}");
+  ASSERT_TRUE(made) << made.error().message;
+  const auto& options = dynamic_cast<fleet::MetricsSource&>(*made->plugin).options();
+  EXPECT_EQ(options.path, "/m");
+  EXPECT_EQ(options.port, 9400);
+  EXPECT_EQ(options.interval, std::chrono::seconds(1));
+}
+
+TEST_F(DataLayerTest, SourceRefusesWhatCannotBeFetched) {
+  const struct {
+    std::string_view yaml, error;
+  } kCases[] = {
+      {"{path: m}",
+       "plugin 'p' (metrics-data-source): parameter 'path' must start with '/', not 'm'"},
+      {"{port: 0}",
+       "f.yaml:1: plugin 'p' (metrics-data-source): parameter 'port': must be >= 1, not 0"},
+      {"{interval: 0s}",
+       "f.yaml:1: plugin 'p' (metrics-data-source): parameter 'interval': must be > 0, not \"0s\""},
+      {"{clientKeyPath: k}",
+       "plugin 'p' (metrics-data-source): parameters 'clientCertPath' and 'clientKeyPath' go "
+       "together"},
+  };
+  for (const auto& c : kCases) EXPECT_EQ(error_of(metrics_data_source(), c.yaml), c.error);
+}
+
+TEST_F(DataLayerTest, ExtractorKnowsTheBuiltInEngines) {
+  const auto made = make(core_metrics_extractor(), "{}");
+  ASSERT_TRUE(made) << made.error().message;
+  const auto& options = dynamic_cast<fleet::MetricsExtractor&>(*made->plugin).options();
+  EXPECT_EQ(options.engine_label, "llm-d.ai/engine-type");
+  EXPECT_EQ(options.default_engine, "vllm");
+  EXPECT_EQ(options.engines.size(), fleet::builtin_engines().size());
+}
+
+TEST_F(DataLayerTest, ExtractorAddsAndReplacesEngines) {
+  const auto made = make(core_metrics_extractor(), R"(
+defaultEngine: mine
+engineConfigs:
+- {name: mine, queuedRequestsSpec: 'q{a=b}', cacheInfoSpec: c, cacheBlockSizeLabelName: bs}
+- {name: sglang, runningRequestsSpec: r}
+)");
+  ASSERT_TRUE(made) << made.error().message;
+  const auto& engines = dynamic_cast<fleet::MetricsExtractor&>(*made->plugin).options().engines;
+  EXPECT_EQ(engines.size(), fleet::builtin_engines().size() + 1);
+  const auto engine = [&](std::string_view name) {
+    return *std::ranges::find(engines, name, &fleet::EngineMetrics::name);
+  };
+  EXPECT_EQ(engine("mine").queued, (fleet::SeriesSpec{"q", {{"a", "b"}}}));
+  EXPECT_EQ(engine("mine").block_size_label, "bs");
+  EXPECT_EQ(engine("sglang").running.family, "r");
+  EXPECT_EQ(engine("sglang").queued.family, "");
+}
+
+TEST_F(DataLayerTest, ExtractorRefusesEnginesThatCannotBeTold) {
+  const auto& type = core_metrics_extractor();
+  EXPECT_EQ(error_of(type, "{engineConfigs: [{name: default}]}"),
+            "plugin 'p' (core-metrics-extractor): parameter 'engineConfigs': an engine's name must "
+            "not be 'default'");
+  EXPECT_EQ(error_of(type, "{engineConfigs: [{name: a}, {name: a}]}"),
+            "plugin 'p' (core-metrics-extractor): parameter 'engineConfigs': engine 'a' is given "
+            "twice");
+  EXPECT_EQ(error_of(type, "{defaultEngine: vlm}"),
+            "plugin 'p' (core-metrics-extractor): parameter 'defaultEngine': unknown engine 'vlm' "
+            "(did you mean 'vllm'?)");
+  EXPECT_EQ(error_of(type, "{engineConfigs: [{name: a, kvUsageSpecs: x}]}"),
+            "f.yaml:1: plugin 'p' (core-metrics-extractor): parameter 'engineConfigs[0].kvUsageSpecs': "
+            "unknown (did you mean 'kvUsageSpec'?)");
+  EXPECT_NE(error_of(type, "{engineConfigs: [{name: a, kvUsageSpec: 'x{'}]}"), "no error");
+}
+
+}  // namespace
+}  // namespace llmd::plugins
