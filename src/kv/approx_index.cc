@@ -1,0 +1,255 @@
+#include "kv/approx_index.h"
+
+#include "block_lru.h"
+#include "holder_table.h"
+
+#include "base/check.h"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+namespace llmd::kv {
+namespace {
+
+constexpr size_t kFirstBuckets = 4;
+/// Blocks whose cache lines are on their way while one is looked at: about what a core can have
+/// outstanding at four lines a block.
+constexpr size_t kAhead = 6;
+/// A table is replaced by one of twice the size above this load, or when a block finds no place
+/// while the load is above the lower bound; below it the block is refused.
+constexpr double kLoadMax = 0.85;
+constexpr double kLoadToGrow = 0.25;
+/// Words per block: with its key a power of two, but for the last.
+constexpr std::array<size_t, 6> kWordSteps = {1, 3, 7, 15, 31, HolderTable::kWordsMax};
+
+static_assert(limits::kEndpointsMax <= HolderTable::kWordsMax * 64);
+
+/// Key 0 marks free ways.
+uint64_t key_of(uint64_t block) {
+  return block == 0 ? 1 : block;
+}
+
+size_t words_for(uint32_t slot) {
+  return *std::ranges::find_if(kWordSteps, [&](size_t words) { return slot / 64 < words; });
+}
+
+/// Adds `blocks` to matched[slot] of every set bit.
+void credit(uint64_t bits, size_t word, uint32_t blocks, std::span<uint32_t> matched) {
+  for (; bits != 0; bits &= bits - 1)
+    matched[word * 64 + static_cast<size_t>(std::countr_zero(bits))] += blocks;
+}
+
+}  // namespace
+
+struct alignas(64) Shard {
+  Shard() { publish(std::make_unique<HolderTable>(kFirstBuckets, kWordSteps[0])); }
+
+  bool set(uint64_t key, uint32_t slot) {
+    const std::lock_guard lock(mutex);
+    HolderTable* at = current();
+    if (slot / 64 >= at->words()) {
+      // The same buckets hold the same blocks, so this cannot fail for lack of room … unless the
+      // order of moves differs; then the blocks spread over twice as many.
+      if (!replace(at->buckets(), words_for(slot)) && !replace(at->buckets() * 2, words_for(slot)))
+        return false;
+    } else if (load(*at) > kLoadMax) {
+      replace(at->buckets() * 2, at->words());
+    }
+    if (current()->set(key, slot) == HolderTable::Set::kDone) return true;
+    at = current();
+    return load(*at) > kLoadToGrow && replace(at->buckets() * 2, at->words()) &&
+           current()->set(key, slot) == HolderTable::Set::kDone;
+  }
+
+  void clear(uint64_t key, uint32_t slot) {
+    const std::lock_guard lock(mutex);
+    current()->clear(key, slot);
+  }
+
+  const HolderTable& read() const { return *table.load(std::memory_order_acquire); }
+
+  std::atomic<const HolderTable*> table{nullptr};
+  mutable std::mutex mutex;
+  std::vector<std::unique_ptr<HolderTable>> tables;  // the last is current
+
+ private:
+  static double load(const HolderTable& t) {
+    return static_cast<double>(t.size()) / static_cast<double>(t.buckets() * HolderTable::kWays);
+  }
+  HolderTable* current() const { return tables.back().get(); }
+  void publish(std::unique_ptr<HolderTable> next) {
+    tables.push_back(std::move(next));
+    table.store(tables.back().get(), std::memory_order_release);
+  }
+  bool replace(size_t buckets, size_t words) {
+    auto next = current()->resized(buckets, words);
+    if (!next) return false;
+    publish(std::move(next));
+    return true;
+  }
+};
+
+struct Holder {
+  std::mutex mutex;
+  uint64_t generation = 0;
+  uint64_t purged = 0;  // this generation and older ones are gone
+  size_t capacity = 0;
+  BlockLru blocks;
+};
+
+ApproxIndex::ApproxIndex() : shards_(std::make_unique<Shard[]>(kShards)) {}
+
+ApproxIndex::~ApproxIndex() {
+  for (auto& holder : holders_) delete holder.load();
+}
+
+void ApproxIndex::match(std::span<const uint64_t> chain, std::span<uint32_t> matched) const {
+  const auto shard_of = [&](uint64_t key) -> const Shard& { return shards_[key % kShards]; };
+  const auto prefetch = [&](size_t i) {
+    const uint64_t key = key_of(chain[i]);
+    shard_of(key).read().prefetch(key);
+  };
+  if (chain.empty() || matched.empty()) return;
+  for (size_t i = 0; i < std::min(kAhead, chain.size()); ++i) prefetch(i);
+
+  uint64_t alive[HolderTable::kWordsMax];
+  size_t width = 0;  // words of `alive` that can have bits
+  for (size_t i = 0; i < chain.size(); ++i) {
+    if (i + kAhead < chain.size()) prefetch(i + kAhead);
+    const uint64_t key = key_of(chain[i]);
+    const HolderTable& table = shard_of(key).read();
+    uint64_t holders[HolderTable::kWordsMax];
+    const size_t words = table.read(key, holders) ? table.words() : 0;
+    if (i == 0) {
+      width = std::min(words, (matched.size() + 63) / 64);
+      std::copy_n(holders, width, alive);
+      if (width == (matched.size() + 63) / 64 && matched.size() % 64 != 0)
+        alive[width - 1] &= (uint64_t{1} << matched.size() % 64) - 1;
+    }
+    uint64_t any = 0;
+    for (size_t w = 0; w < width; ++w) {
+      const uint64_t now = w < words ? holders[w] : 0;
+      if (const uint64_t gone = alive[w] & ~now; gone != 0)
+        credit(gone, w, static_cast<uint32_t>(i), matched);
+      alive[w] &= now;
+      any |= alive[w];
+    }
+    if (any == 0) return;
+  }
+  for (size_t w = 0; w < width; ++w)
+    credit(alive[w], w, static_cast<uint32_t>(chain.size()), matched);
+}
+
+void ApproxIndex::commit(const BlockOwner& owner, std::span<const uint64_t> chain) {
+  CHECK(owner.slot < limits::kEndpointsMax);
+  Holder& holder = holder_of(owner.slot);
+  const std::lock_guard lock(holder.mutex);
+  if (owner.generation <= holder.purged || owner.generation < holder.generation) return;
+  if (owner.generation != holder.generation) {
+    clear(holder, owner.slot);
+    holder.generation = owner.generation;
+    holder.capacity = owner.capacity;
+  }
+  chain = chain.first(std::min(chain.size(), holder.capacity));
+  for (size_t i = chain.size(); i-- > 0;) {
+    if (i >= kAhead) holder.blocks.prefetch(key_of(chain[i - kAhead]));
+    const uint64_t key = key_of(chain[i]);
+    if (!holder.blocks.promote(key)) add(holder, owner.slot, key);
+  }
+}
+
+void ApproxIndex::add(Holder& holder, uint32_t slot, uint64_t key) {
+  if (holder.blocks.size() == holder.capacity) {
+    const uint64_t oldest = holder.blocks.oldest();
+    shards_[oldest % kShards].clear(oldest, slot);
+    holder.blocks.erase(oldest);
+    size_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  if (!shards_[key % kShards].set(key, slot)) {
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  holder.blocks.insert(key);
+  size_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void ApproxIndex::purge(uint32_t slot, uint64_t generation) {
+  CHECK(slot < limits::kEndpointsMax);
+  Holder& holder = holder_of(slot);
+  const std::lock_guard lock(holder.mutex);
+  holder.purged = std::max(holder.purged, generation);
+  if (holder.generation <= generation) clear(holder, slot);
+}
+
+void ApproxIndex::clear(Holder& holder, uint32_t slot) {
+  holder.blocks.each([&](uint64_t key) { shards_[key % kShards].clear(key, slot); });
+  size_.fetch_sub(holder.blocks.size(), std::memory_order_relaxed);
+  holder.blocks.clear();
+}
+
+Holder& ApproxIndex::holder_of(uint32_t slot) {
+  if (Holder* holder = holders_[slot].load(std::memory_order_acquire)) return *holder;
+  const std::lock_guard lock(making_holder_);
+  if (Holder* holder = holders_[slot].load(std::memory_order_acquire)) return *holder;
+  auto* holder = new Holder;
+  holders_[slot].store(holder, std::memory_order_release);
+  return *holder;
+}
+
+size_t ApproxIndex::table_bytes() const {
+  size_t bytes = 0;
+  for (size_t i = 0; i < kShards; ++i) {
+    const std::lock_guard lock(shards_[i].mutex);
+    for (const auto& table : shards_[i].tables) bytes += table->bytes();
+  }
+  return bytes;
+}
+
+std::string ApproxIndex::check_holders(size_t& held) const {
+  std::string wrong;
+  for (uint32_t slot = 0; slot < holders_.size(); ++slot) {
+    const Holder* holder = holders_[slot].load();
+    if (!holder) continue;
+    if (holder->blocks.size() > holder->capacity) wrong = "an endpoint is over its capacity";
+    if (holder->generation <= holder->purged && holder->blocks.size() > 0)
+      wrong = "a purged endpoint holds blocks";
+    size_t listed = 0;
+    holder->blocks.each([&](uint64_t key) {
+      uint64_t bits[HolderTable::kWordsMax] = {};
+      ++listed;
+      if (!shards_[key % kShards].read().read(key, bits) || !(bits[slot / 64] >> slot % 64 & 1))
+        wrong = "a listed block lacks its bit";
+    });
+    if (listed != holder->blocks.size()) wrong = "an LRU list and its table disagree";
+    held += listed;
+  }
+  return wrong;
+}
+
+std::string ApproxIndex::check() const {
+  size_t held = 0;
+  size_t set = 0;
+  std::string wrong = check_holders(held);
+  for (size_t i = 0; i < kShards; ++i) {
+    const HolderTable& table = shards_[i].read();
+    size_t blocks = 0;
+    table.each([&](uint64_t key, const std::atomic<uint64_t>* bits) {
+      int of_block = 0;
+      for (size_t w = 0; w < table.words(); ++w) of_block += std::popcount(bits[w].load());
+      if (of_block == 0) wrong = "a block without holders";
+      if (key % kShards != i || !table.stands_right(key)) wrong = "a block in the wrong place";
+      set += static_cast<size_t>(of_block);
+      ++blocks;
+    });
+    if (blocks != table.size()) wrong = "a table miscounts its blocks";
+    size_t replaced = 0;
+    for (const auto& old : shards_[i].tables) replaced += old->bytes();
+    if (replaced > 3 * table.bytes()) wrong = "replaced tables outgrow the current one";
+  }
+  if (held != set) wrong = "bits and lists disagree";
+  if (held != size()) wrong = "size() disagrees";
+  return wrong;
+}
+
+}  // namespace llmd::kv
