@@ -121,7 +121,7 @@ class Assembler {
   template <class T>
   schedule::Step<T> step(Instance& instance, std::string_view point, bool uses = true) {
     instance.used |= uses;
-    const std::array<std::string_view, 3> labels = {point, instance.plugin->type(),
+    const std::array<std::string_view, 3> labels = {point, instance.plugin->metric_type(),
                                                     instance.name()};
     return {.plugin = instance.as<T>(), .duration = durations_.histogram(labels)};
   }

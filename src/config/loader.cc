@@ -73,7 +73,9 @@ Result<Loaded> load(std::string_view text, std::string_view file, const Environm
   LLMD_TRY(assemble(document, instances, environment.metrics, *pipeline));
   LLMD_TRY_ASSIGN(const fleet::DiscoveryPlugin* finder, discovery(document, instances));
 
-  schedule::Wiring wiring;
+  std::vector<std::string> profiles;
+  for (const auto& profile : pipeline->profiles) profiles.push_back(profile.name);
+  schedule::Wiring wiring(std::move(profiles));
   LLMD_TRY(connect(instances, wiring, environment.registry, pipeline->warnings));
   LLMD_TRY_ASSIGN(const auto producers, order_producers(instances, wiring, pipeline->warnings));
   pipeline->columns = wiring.columns();

@@ -15,4 +15,9 @@ uint16_t Wiring::add(Edge::Kind kind, std::string key, std::type_index type) {
   return column;
 }
 
+uint16_t Wiring::profile(std::string_view name) const {
+  const auto at = std::ranges::find(profiles_, name);
+  return at == profiles_.end() ? UINT16_MAX : static_cast<uint16_t>(at - profiles_.begin());
+}
+
 }  // namespace llmd::schedule

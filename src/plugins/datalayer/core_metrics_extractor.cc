@@ -2,6 +2,9 @@
 #include "base/text.h"
 #include "fleet/metrics_source.h"
 #include "plugin/registry.h"
+#include "schedule/attributes.h"
+#include "schedule/interfaces.h"
+#include "schedule/wiring.h"
 
 #include <algorithm>
 
@@ -103,7 +106,7 @@ Result<EngineMetrics> to_metrics(const Engine& engine) {
   return metrics;
 }
 
-class CoreMetricsExtractor final : public fleet::MetricsExtractor {
+class CoreMetricsExtractor final : public fleet::MetricsExtractor, public schedule::Wired {
  public:
   static Result<std::unique_ptr<CoreMetricsExtractor>> create(Params p, const plugin::Context& c) {
     Options options{.engine_label = std::move(p.engine_label_key),
@@ -135,6 +138,12 @@ class CoreMetricsExtractor final : public fleet::MetricsExtractor {
   explicit CoreMetricsExtractor(Options options) : options_(std::move(options)) {}
 
   const Options& options() const override { return options_; }
+
+  void wire(schedule::Wiring& wiring) override {
+    wiring.produces<schedule::WaitingQueueSize>();
+    wiring.produces<schedule::RunningRequestsSize>();
+    wiring.produces<schedule::KvCacheUsage>();
+  }
 
  private:
   static Status check_default(const Options& options) {

@@ -21,6 +21,8 @@ class RoleFilter final : public schedule::Filter {
     return kept;
   }
 
+  std::string_view metric_type() const override { return "by-label"; }
+
  private:
   static constexpr std::string_view kRoleLabel = "llm-d.ai/role";
 

@@ -1,11 +1,17 @@
 #include "plugin/registry.h"
+#include "schedule/attributes.h"
 #include "schedule/interfaces.h"
+#include "schedule/wiring.h"
 
 namespace llmd::plugins {
 namespace {
 
 class KvCacheUtilizationScorer final : public schedule::Scorer {
  public:
+  void wire(schedule::Wiring& wiring) override {
+    wiring.consumes<schedule::KvCacheUsage>(schedule::kCoreMetrics, schedule::Need::kRequired);
+  }
+
   void score(schedule::RequestContext& context, std::span<const uint32_t> selected,
              std::span<double> scores) const override {
     for (size_t k = 0; k < selected.size(); ++k)

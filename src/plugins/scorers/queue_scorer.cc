@@ -1,12 +1,18 @@
 #include "min_max.h"
 
 #include "plugin/registry.h"
+#include "schedule/attributes.h"
+#include "schedule/wiring.h"
 
 namespace llmd::plugins {
 namespace {
 
 class QueueScorer final : public schedule::Scorer {
  public:
+  void wire(schedule::Wiring& wiring) override {
+    wiring.consumes<schedule::WaitingQueueSize>(schedule::kCoreMetrics, schedule::Need::kRequired);
+  }
+
   void score(schedule::RequestContext& context, std::span<const uint32_t> selected,
              std::span<double> scores) const override {
     score_lowest_best(context, selected, scores,

@@ -1,12 +1,19 @@
 #include "min_max.h"
 
 #include "plugin/registry.h"
+#include "schedule/attributes.h"
+#include "schedule/wiring.h"
 
 namespace llmd::plugins {
 namespace {
 
 class RunningRequestsSizeScorer final : public schedule::Scorer {
  public:
+  void wire(schedule::Wiring& wiring) override {
+    wiring.consumes<schedule::RunningRequestsSize>(schedule::kCoreMetrics,
+                                                   schedule::Need::kRequired);
+  }
+
   void score(schedule::RequestContext& context, std::span<const uint32_t> selected,
              std::span<double> scores) const override {
     score_lowest_best(context, selected, scores,

@@ -20,6 +20,9 @@ class Plugin {
   /// The instance name: unique within a configuration; defaults to the type.
   const std::string& name() const { return name_; }
 
+  /// The plugin_type of its metrics, where it is not the type.
+  virtual std::string_view metric_type() const { return type_; }
+
   /// What /debug/plugins/state shows for this instance, as a JSON value; "" when there is nothing
   /// to show.
   virtual std::string dump_state() const { return {}; }

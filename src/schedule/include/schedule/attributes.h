@@ -24,4 +24,23 @@ struct UncachedTokens {
   int64_t tokens = 0;
 };
 
+/// Orders plugins that read the request's prompts after the one that provides them. The column is
+/// never written: the data is in the request's view.
+struct TokenizedPrompt {
+  static constexpr const char* kKey = "TokenizedPrompt";
+};
+
+/// The numbers of core metrics that a plugin relies on. Columns are never written: the values are in
+/// Candidate::metrics.
+struct WaitingQueueSize {
+  static constexpr const char* kKey = "WaitingQueueSize";
+};
+struct RunningRequestsSize {
+  static constexpr const char* kKey = "RunningRequestsSize";
+};
+struct KvCacheUsage {
+  static constexpr const char* kKey = "KVCacheUsagePercent";
+};
+inline constexpr const char* kCoreMetrics = "core-metrics-extractor";
+
 }  // namespace llmd::schedule

@@ -1,12 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <span>
-#include <string_view>
-#include <type_traits>
-
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/executor.h"
@@ -15,10 +8,18 @@
 #include "fleet/endpoint.h"
 #include "request/request_view.h"
 
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
 namespace llmd::schedule {
 
-/// A typed value per candidate, resolved to a column index when the configuration loads (Wiring in wiring.h).
-/// Only the plugin that declared it as produced can write it: there is no way to touch an undeclared attribute.
+/// A typed value per candidate, resolved to a column index when the configuration loads (Wiring in
+/// wiring.h). Only the plugin that declared it as produced can write it: there is no way to touch
+/// an undeclared attribute.
 template <class T>
 struct Consumed {
   uint16_t column = UINT16_MAX;
@@ -38,13 +39,15 @@ struct Candidate {
   fleet::EndpointMetrics metrics;  // read once, so that every plugin of a decision sees the same
 };
 
-/// Wakes a suspended request on its own loop. Copyable; calling it twice, late, or after the request ended does nothing.
-/// Threading: call from any thread.
+/// Wakes a suspended request on its own loop. Copyable; calling it twice, late, or after the
+/// request ended does nothing. Threading: call from any thread.
 class Resume {
  public:
   Resume() = default;
   explicit Resume(std::shared_ptr<std::function<void()>> wake) : wake_(std::move(wake)) {}
-  void operator()() const { if (wake_) (*wake_)(); }
+  void operator()() const {
+    if (wake_) (*wake_)();
+  }
 
  private:
   std::shared_ptr<std::function<void()>> wake_;
@@ -53,18 +56,19 @@ class Resume {
 /// The targets that one profile chose.
 struct ProfileResult {
   bool ran = false;
-  bool failed = false;                        // no endpoint survived
-  std::span<const uint32_t> targets;          // candidate indices, the preferred first, the rest are fallbacks
-  std::span<const uint32_t> scored;           // candidates that reached the scorers
-  std::span<const double> totals;             // their total scores, parallel to `scored`
+  bool failed = false;  // no endpoint survived
+  std::span<const uint32_t>
+      targets;  // candidate indices, the preferred first, the rest are fallbacks
+  std::span<const uint32_t> scored;  // candidates that reached the scorers
+  std::span<const double> totals;    // their total scores, parallel to `scored`
 };
 
 /// Why a response ended.
 enum class EndCause : uint8_t { kNatural, kClientDisconnect, kEvicted, kError };
 
-/// Everything one request's decision and its later hooks may see. Lives in the session, its spans in the session's
-/// arena; valid from admission to the end of the response.
-/// Threading: the request's loop only.
+/// Everything one request's decision and its later hooks may see. Lives in the session, its spans
+/// in the session's arena; valid from admission to the end of the response. Threading: the
+/// request's loop only.
 struct RequestContext {
   RequestContext(Arena& a, Rng& r, const Clock& c) : arena(a), rng(r), clock(c) {}
 
@@ -72,27 +76,33 @@ struct RequestContext {
   Rng& rng;
   const Clock& clock;
 
-  uint64_t serial = 0;                 // unique in the process, unlike request ids
+  uint64_t serial = 0;  // unique in the process, unlike request ids
   std::string_view request_id;
-  std::string_view path;               // without query
+  std::string_view path;  // without query
   HeaderView headers;
   const request::RequestView* request = nullptr;  // null for requests without a body
   size_t request_bytes = 0;
-  std::string_view target_model;       // after rewriting
+  std::string_view target_model;  // after rewriting
   std::string_view fairness_id;
   int32_t priority = 0;
   TimePoint received{};
 
-  fleet::SnapshotPtr snapshot;         // pins the endpoints
-  std::span<Candidate> candidates;     // after subset hint and screeners
-  std::span<ProfileResult> results;    // by profile index of the pipeline
-  uint16_t primary = UINT16_MAX;       // profile whose first target gets the request
+  fleet::SnapshotPtr snapshot;       // pins the endpoints
+  std::span<Candidate> candidates;   // after subset hint and screeners
+  std::span<ProfileResult> results;  // by profile index of the pipeline
+  uint16_t primary = UINT16_MAX;     // profile whose first target gets the request
 
-  /// The column of a consumed attribute, one entry per candidate; empty when no producer wrote it for this request.
+  /// The column of a consumed attribute, one entry per candidate; empty when no producer wrote it
+  /// for this request.
   template <class T>
   std::span<const T> read(Consumed<T> attribute) const {
     if (attribute.column >= columns.size() || !columns[attribute.column]) return {};
     return {static_cast<const T*>(columns[attribute.column]), candidates.size()};
+  }
+
+  template <class T>
+  std::span<const T> read(Produced<T> attribute) const {
+    return read(Consumed<T>{attribute.column});
   }
 
   /// The column of a produced attribute, value-initialised at the first call of a request.
@@ -115,7 +125,8 @@ struct RequestContext {
   /// Token for waking this request later; a plugin that answers kSuspended must have called it.
   Resume suspend() { return make_resume(); }
 
-  /// The endpoint that is accounted for: first target of the primary profile. Requires: scheduling succeeded.
+  /// The endpoint that is accounted for: first target of the primary profile. Requires: scheduling
+  /// succeeded.
   fleet::Endpoint& target() const { return *candidates[results[primary].targets[0]].endpoint; }
 
   // Set by the director; plugins use the functions above.

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <typeindex>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -27,6 +28,12 @@ class Wiring {
     std::type_index type;
     enum class Kind : uint8_t { kProduces, kRequires, kUses } kind;
   };
+
+  Wiring() = default;
+  explicit Wiring(std::vector<std::string> profiles) : profiles_(std::move(profiles)) {}
+
+  /// The index of the profile with this name, or UINT16_MAX.
+  uint16_t profile(std::string_view name) const;
 
   /// Names the plugin whose wire() is about to run.
   void begin(const plugin::Plugin& plugin) { current_ = &plugin; }
@@ -57,6 +64,7 @@ class Wiring {
   uint16_t add(Edge::Kind kind, std::string key, std::type_index type);
 
   const plugin::Plugin* current_ = nullptr;
+  std::vector<std::string> profiles_;
   std::vector<Edge> edges_;
   std::vector<std::string> keys_;
   size_t slots_ = 0;

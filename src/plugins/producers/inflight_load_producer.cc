@@ -1,0 +1,253 @@
+#include "fleet/ledger.h"
+#include "kv/block_hash.h"
+#include "metric/registry.h"
+#include "plugin/registry.h"
+#include "schedule/attributes.h"
+#include "schedule/interfaces.h"
+#include "schedule/wiring.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+namespace llmd::plugins {
+namespace {
+
+using schedule::InFlightLoad;
+using schedule::PrefixMatch;
+using schedule::RequestContext;
+using schedule::UncachedTokens;
+
+/// Tenants that get series of their own; the rest share "other".
+constexpr size_t kFairnessLabelsMax = 1000;
+
+struct Params {
+  bool add_output = false;
+  double output_ratio = 1.5;
+  std::optional<int64_t> output_max;
+  std::string producer = "approx-prefix-cache-producer";
+  bool sync = true;
+};
+
+const plugin::Params<Params>& table() {
+  static const plugin::Params<Params> params = {
+      plugin::field("addEstimatedOutputTokens", &Params::add_output, "",
+                    "Charge the expected output too, until the end of the response."),
+      plugin::field("outputRatio", &Params::output_ratio, "",
+                    "Expected output tokens per input token.")
+          .min(0),
+      plugin::field("maxEstimatedOutputTokens", &Params::output_max, "tokens",
+                    "Cap of the expected output.")
+          .min(0),
+      plugin::field("prefixMatchInfoProducerName", &Params::producer, "",
+                    "Producer that tells which tokens are cached."),
+      plugin::field("syncCrossReplicaState", &Params::sync, "",
+                    "Share the ledger with other replicas where a syncer is configured."),
+  };
+  return params;
+}
+
+const metric::Definition kRequests = {
+    .name = "llm_d_epp_inflight_requests",
+    .kind = metric::Kind::kGauge,
+    .help = "Requests on their way to or running on an endpoint, as this router knows.",
+    .labels = {"endpoint_name", "namespace", "producer_name", "fairness_id", "priority"},
+    .buckets = {},
+    .twins = {}};
+const metric::Definition kTokens = {
+    .name = "llm_d_epp_inflight_tokens",
+    .kind = metric::Kind::kGauge,
+    .help = "Uncached tokens on their way to an endpoint, as this router knows.",
+    .labels = {"endpoint_name", "namespace", "producer_name", "fairness_id", "priority"},
+    .buckets = {},
+    .twins = {}};
+
+/// The ledger of one producer name and its gauges. Outlives configurations.
+/// Threading: any.
+class LoadState final : public fleet::MembershipListener {
+ public:
+  explicit LoadState(metric::Registry& registry)
+      : requests(registry.family(kRequests)),
+        tokens(registry.family(kTokens)),
+        fairness(kFairnessLabelsMax) {}
+
+  void on_added(const fleet::EndpointPtr& endpoint) override { ledger.on_added(endpoint); }
+  void on_removed(const fleet::EndpointPtr& endpoint) override {
+    ledger.on_removed(endpoint);
+    requests.forget("endpoint_name", endpoint->spec().name);
+    tokens.forget("endpoint_name", endpoint->spec().name);
+  }
+
+  fleet::Ledger ledger;
+  metric::Family& requests;
+  metric::Family& tokens;
+  metric::LabelGuard fairness;
+};
+
+class InflightLoadProducer final : public schedule::Producer,
+                                   public schedule::PreRequest,
+                                   public schedule::ResponseHook {
+ public:
+  InflightLoadProducer(Params p, const plugin::Context& context)
+      : params_(std::move(p)), state_(context.state.get<LoadState>(context.name, [&] {
+          return new LoadState(context.metrics);
+        })) {}
+
+  void wire(schedule::Wiring& wiring) override {
+    wiring.consumes<schedule::TokenizedPrompt>("token-producer", schedule::Need::kRequired);
+    matches_ = wiring.consumes<PrefixMatch>(params_.producer, schedule::Need::kOptional);
+    load_ = wiring.produces<InFlightLoad>();
+    uncached_ = wiring.produces<UncachedTokens>();
+    debts_ = wiring.request_slot<std::span<Debt>>();
+    prefill_ = wiring.profile("prefill");
+    wiring.listen(state_);
+  }
+
+  Result<schedule::Progress> produce(RequestContext& context) const override {
+    const auto load = context.write(load_);
+    const auto uncached = context.write(uncached_);
+    const auto matches = context.read(matches_);
+    const int64_t input = input_tokens(context);
+    const int64_t output = output_tokens(context, input);
+    for (size_t i = 0; i < load.size(); ++i) {
+      const auto now = state_->ledger.load(*context.candidates[i].endpoint);
+      load[i] = {.tokens = now.tokens, .requests = now.requests};
+      uncached[i].tokens = (matches.empty() ? input : uncached_of(matches[i], input)) + output;
+    }
+    return schedule::Progress::kDone;
+  }
+
+  Status pre_request(RequestContext& context) const override {
+    const auto debts = context.arena.array<Debt>(context.results.size());
+    const auto uncached = context.read(uncached_);
+    char digits[16];
+    const auto end = std::to_chars(digits, digits + sizeof digits, context.priority).ptr;
+    const std::string_view priority(digits, static_cast<size_t>(end - digits));
+    for (size_t p = 0; p < debts.size(); ++p) {
+      if (context.results[p].targets.empty()) continue;
+      const uint32_t target = context.results[p].targets[0];
+      const auto& endpoint = *context.candidates[target].endpoint;
+      const int64_t tokens = uncached.empty() ? estimate(context) : uncached[target].tokens;
+      debts[p].charge = state_->ledger.charge(endpoint, 1, tokens);
+      show(debts[p], endpoint, context.fairness_id, priority);
+    }
+    context.slot(debts_) = debts;
+    return {};
+  }
+
+  /// The prompt has been processed: what is left is decoding, and the expected output if charged.
+  void on_first_chunk(RequestContext& context) const override {
+    const auto debts = context.slot(debts_);
+    for (size_t p = 0; p < debts.size(); ++p) {
+      if (p == prefill_)
+        settle(debts[p]);
+      else if (!params_.add_output)
+        settle_tokens(debts[p]);
+    }
+  }
+
+  void on_end(RequestContext& context, schedule::EndCause, const request::Usage&) const override {
+    for (auto& debt : context.slot(debts_)) settle(debt);
+  }
+
+  std::string dump_state() const override {
+    std::string out = "{";
+    for (const auto& [id, load] : state_->ledger.dump()) {
+      out += out.size() > 1 ? ",\"" : "\"";
+      append_json_escaped(out, id);
+      out += "\":{\"requests\":" + std::to_string(load.requests) +
+             ",\"tokens\":" + std::to_string(load.tokens) + "}";
+    }
+    return out + "}";
+  }
+
+ private:
+  /// One profile's charge, and the gauges that show it.
+  struct Debt {
+    fleet::Charge charge;
+    metric::Gauge requests;
+    metric::Gauge tokens;
+  };
+
+  static int64_t input_tokens(const RequestContext& context) {
+    int64_t tokens = 0;
+    if (context.request)
+      for (const auto& prompt : context.request->prompts) tokens += kv::token_count(prompt);
+    return tokens;
+  }
+
+  int64_t output_tokens(const RequestContext& context, int64_t input) const {
+    if (!params_.add_output) return 0;
+    // Beyond this no cap or queue tells sizes apart, and the conversion stays exact.
+    constexpr double kMost = 0x1p53;
+    const double expected = std::round(static_cast<double>(input) * params_.output_ratio);
+    auto tokens = static_cast<int64_t>(std::min(expected, kMost));
+    if (context.request && context.request->max_output_tokens)
+      tokens = std::min(tokens, *context.request->max_output_tokens);
+    return params_.output_max ? std::min(tokens, *params_.output_max) : tokens;
+  }
+
+  int64_t estimate(const RequestContext& context) const {
+    const int64_t input = input_tokens(context);
+    return input + output_tokens(context, input);
+  }
+
+  /// Blocks that are not matched count whole, and so does what was not hashed.
+  static int64_t uncached_of(const PrefixMatch& match, int64_t input) {
+    if (match.block_tokens <= 0) return input;
+    const auto missing = static_cast<double>(match.total_blocks) - match.match_blocks;
+    const int64_t hashed = match.total_blocks * match.block_tokens;
+    return std::max<int64_t>(
+               0, static_cast<int64_t>(missing * static_cast<double>(match.block_tokens))) +
+           std::max<int64_t>(0, input - hashed);
+  }
+
+  void show(Debt& debt, const fleet::Endpoint& endpoint, std::string_view fairness_id,
+            std::string_view priority) const {
+    if (!debt.charge.account) return;
+    const std::array<std::string_view, 5> labels = {endpoint.spec().name, endpoint.spec().ns,
+                                                    name(), state_->fairness.admit(fairness_id),
+                                                    priority};
+    debt.requests = state_->requests.gauge(labels);
+    debt.tokens = state_->tokens.gauge(labels);
+    debt.requests.add(static_cast<double>(debt.charge.requests));
+    debt.tokens.add(static_cast<double>(debt.charge.tokens));
+  }
+
+  void settle_tokens(Debt& debt) const {
+    if (debt.charge.tokens > 0) debt.tokens.add(-static_cast<double>(debt.charge.tokens));
+    state_->ledger.release_tokens(debt.charge);
+  }
+
+  void settle(Debt& debt) const {
+    settle_tokens(debt);
+    if (debt.charge.requests > 0) debt.requests.add(-static_cast<double>(debt.charge.requests));
+    state_->ledger.release(debt.charge);
+  }
+
+  const Params params_;
+  const std::shared_ptr<LoadState> state_;
+  schedule::Consumed<PrefixMatch> matches_;
+  schedule::Produced<InFlightLoad> load_;
+  schedule::Produced<UncachedTokens> uncached_;
+  schedule::RequestSlot<std::span<Debt>> debts_;
+  uint16_t prefill_ = UINT16_MAX;
+};
+
+}  // namespace
+
+const plugin::Descriptor& inflight_load_producer() {
+  static const auto descriptor = plugin::describe<InflightLoadProducer>(
+      {.type = "inflight-load-producer",
+       .kind = "producer",
+       .summary = "Keeps a ledger of the requests and tokens that this router has sent to each "
+                  "endpoint.",
+       .produces_by_default = {"InFlightLoadDataKey/inflight-load-producer",
+                               "UncachedRequestTokensDataKey/inflight-load-producer"}},
+      table());
+  return descriptor;
+}
+
+}  // namespace llmd::plugins
