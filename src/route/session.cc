@@ -1,6 +1,7 @@
 #include "route/session.h"
 
 #include "request_probe.h"
+#include "response_meter.h"
 #include "session_states.h"
 
 #include "base/check.h"
@@ -93,7 +94,6 @@ struct Session::Impl {
   std::optional<RequestContext> context;
   const request::Parser* parser = nullptr;
   request::BodyScan* scan = nullptr;
-  request::UsageScan* usage_scan = nullptr;
   request::RequestView view;
   std::string_view body;
   std::string_view method;
@@ -106,12 +106,9 @@ struct Session::Impl {
   RequestSeries* series = nullptr;
   bool committed = false;
   bool running = false;
-  bool streaming = false;
-  bool first_chunk = false;
   int response_status = 0;
-  uint64_t response_bytes = 0;
-  TimePoint decided{}, response_started{}, first_byte{}, last_chunk{};
-  Nanos response_work{0};
+  TimePoint decided{};
+  ResponseMeter meter;
 
   Impl(LoopDirector& l, SessionSink& s)
       : loop(l), director(l.director_), sink(s), clock(l.director_.clock_) {}
@@ -122,7 +119,6 @@ struct Session::Impl {
   }
 
   // --- state machine
-  // -------------------------------------------------------------------------------------------------
 
   /// Whether `event` is to be handled now; illegal pairs are counted.
   bool accept(Event event) {
@@ -162,8 +158,9 @@ struct Session::Impl {
   static constexpr uint64_t kLoopStride = 256;
   bool made_request_id = false;
 
-  /// Releases everything of the request. The session is ready for the next one.
-  void finish() {
+  /// Ends the request: the session is ready for the next one. Returns the arena, in which views of
+  /// the request may still be needed.
+  std::unique_ptr<Arena> release() {
     if (state == State::kWaiting) std::erase(loop.waiting_, owner);
     state = State::kIdle;
     ++ticket;
@@ -172,25 +169,24 @@ struct Session::Impl {
     pipeline.reset();
     parser = nullptr;
     scan = nullptr;
-    usage_scan = nullptr;
     located = {};
     endpoints = {};
     view = {};
     body = {};
     series = nullptr;
     next_producer = 0;
-    producer_late = committed = running = streaming = first_chunk = made_request_id = false;
+    producer_late = committed = running = made_request_id = false;
     response_status = 0;
-    response_bytes = 0;
-    decided = response_started = first_byte = last_chunk = {};
-    response_work = Nanos{0};
-    loop.give_back(std::move(arena));
+    decided = {};
+    meter = {};
+    return std::move(arena);
   }
+
+  void finish() { loop.give_back(release()); }
 
   Session* owner = nullptr;
 
   // --- request side
-  // --------------------------------------------------------------------------------------------------
 
   void route_without_body() {
     auto& c = *context;
@@ -401,7 +397,6 @@ struct Session::Impl {
   }
 
   // --- suspension
-  // ----------------------------------------------------------------------------------------------------
 
   schedule::Resume make_resume() {
     if (!anchor) anchor = std::make_shared<Anchor>(this);
@@ -444,7 +439,6 @@ struct Session::Impl {
   }
 
   // --- refusals and ends
-  // ---------------------------------------------------------------------------------------------
 
   void refuse(Error error) { answer(std::move(error), 0); }
 
@@ -466,9 +460,11 @@ struct Session::Impl {
                                   {"reason", reason},
                                   {"error", error.message}});
     end_hooks(EndCause::kError);
-    // The reply's views live in the arena, which must survive the sink's call.
+    // The front end may begin the next request, or end this session, within reply().
+    LoopDirector& owner_loop = loop;
+    auto kept = release();
     sink.reply({status, error.code, text, reason});
-    if (state != State::kIdle) finish();
+    owner_loop.give_back(std::move(kept));
   }
 
   void end_hooks(EndCause cause) {
@@ -477,8 +473,7 @@ struct Session::Impl {
     if (running) series->running.add(-1);
     running = false;
     if (!std::exchange(committed, false)) return;
-    const request::Usage usage = usage_scan ? usage_scan->usage() : request::Usage{};
-    for (const auto& step : pipeline->response) step.plugin->on_end(*context, cause, usage);
+    for (const auto& step : pipeline->response) step.plugin->on_end(*context, cause, meter.usage());
   }
 
   void abort(EndCause cause) {
@@ -497,68 +492,34 @@ struct Session::Impl {
   }
 
   // --- response side
-  // -------------------------------------------------------------------------------------------------
 
   void response_headers(int status, HeaderView headers) {
     state = State::kResponding;
     response_status = status;
-    response_started = clock.now();
-    streaming = view.stream ||
-                headers.get("content-type").find("text/event-stream") != std::string_view::npos;
-    if (parser) usage_scan = parser->scan_response(context->path, streaming, *arena);
+    const bool streaming = view.stream || headers.get("content-type").find("text/event-stream") !=
+                                              std::string_view::npos;
+    auto* usage = parser ? parser->scan_response(context->path, streaming, *arena) : nullptr;
+    meter = ResponseMeter(context->received, clock.now(), streaming, usage, series);
     if (status != 200 && committed) director.probe_->count_error(labels(), Code::kModelServerError);
   }
 
   void response_body(std::string_view chunk) {
-    const TimePoint now = clock.now();
-    response_bytes += chunk.size();
-    if (!first_chunk) {
-      first_chunk = true;
-      first_byte = now;
-      if (series)
-        (streaming ? series->ttft_streaming : series->ttft_whole)
-            .observe(seconds(now - context->received));
-      if (committed)
-        for (const auto& step : pipeline->response) step.plugin->on_first_chunk(*context);
-    } else if (streaming && series) {
-      series->itl.observe(seconds(now - last_chunk));
-    }
-    last_chunk = now;
-    if (usage_scan) usage_scan->feed(chunk);
-    if (streaming) response_work += clock.now() - now;
+    if (!meter.chunk(chunk, clock) || !committed) return;
+    for (const auto& step : pipeline->response) step.plugin->on_first_chunk(*context);
   }
 
   void response_end() {
-    if (usage_scan) usage_scan->finish();
     const TimePoint now = clock.now();
-    if (series) observe_end(now);
+    meter.end(now, director.probe_->response_processing);
     log_request(now);
     end_hooks(EndCause::kNatural);
     finish();
   }
 
-  void observe_end(TimePoint now) {
-    const double total = seconds(now - context->received);
-    series->duration.observe(total);
-    series->response_bytes.observe(static_cast<double>(response_bytes));
-    const double work = streaming ? seconds(response_work) : seconds(now - response_started);
-    if (work > 0) director.probe_->response_processing.observe(work);
-    if (!usage_scan || !usage_scan->usage().present) return;
-    const auto& u = usage_scan->usage();
-    const auto out = static_cast<double>(u.completion_tokens);
-    if (u.prompt_tokens > 0) series->input_tokens.observe(static_cast<double>(u.prompt_tokens));
-    if (out > 0) {
-      series->output_tokens.observe(out);
-      series->ntpot.observe(total / out);
-    }
-    if (u.cached_tokens) series->cached_tokens.observe(static_cast<double>(*u.cached_tokens));
-    if (streaming && out > 1) series->tpot.observe(seconds(now - first_byte) / (out - 1));
-  }
-
   void log_request(TimePoint now) {
     if (!log::enabled(log::Level::kInfo)) return;
     const auto& c = *context;
-    const request::Usage u = usage_scan ? usage_scan->usage() : request::Usage{};
+    const request::Usage u = meter.usage();
     log::info("request", {{"x-request-id", c.request_id},
                           {"path", c.path},
                           {"model", view.model},
@@ -568,7 +529,7 @@ struct Session::Impl {
                           {"cached_tokens", u.cached_tokens.value_or(0)},
                           {"completion_tokens", u.completion_tokens},
                           {"decide_s", seconds(decided - c.received)},
-                          {"ttft_s", first_chunk ? seconds(first_byte - c.received) : 0.0},
+                          {"ttft_s", seconds(meter.ttft())},
                           {"total_s", seconds(now - c.received)}});
   }
 };

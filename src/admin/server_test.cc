@@ -1,0 +1,69 @@
+#include "admin/server.h"
+
+#include "http/testing/wire.h"
+
+#include <gtest/gtest.h>
+
+namespace llmd::admin {
+namespace {
+
+using http::testing::Wire;
+
+class AdminServerTest : public ::testing::Test {
+ protected:
+  AdminServerTest()
+      : director_(fleet_, metrics_, real_clock()),
+        server_(loop_, {.host = "127.0.0.1", .port = 0}, metrics_, director_,
+                [this] { return why_; }) {
+    EXPECT_TRUE(server_.listen());
+  }
+
+  /// The whole answer to one request.
+  std::string ask(std::string_view request_line) {
+    auto wire = Wire::connect(server_.port());
+    EXPECT_TRUE(http::testing::pump(loop_, [&] { return io::connect_error(wire.fd()) == 0; }));
+    wire.send(std::string(request_line) + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    EXPECT_TRUE(wire.sees_end(loop_));
+    return wire.seen();
+  }
+
+  io::Loop loop_{0, 1};
+  metric::Registry metrics_{1};
+  fleet::Fleet fleet_;
+  route::Director director_;
+  std::string why_;
+  Server server_;
+};
+
+TEST_F(AdminServerTest, ServesTheMetricsPage) {
+  metrics_.family({"x_total", metric::Kind::kCounter, "An x.", {}, {}, {}}).counter({}).add(2);
+  const auto answer = ask("GET /metrics?name[]=x");
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 "));
+  EXPECT_NE(answer.find("text/plain; version=0.0.4"), std::string::npos);
+  EXPECT_NE(answer.find("\nx_total 2\n"), std::string::npos);
+}
+
+TEST_F(AdminServerTest, SaysWhyItIsNotReady) {
+  EXPECT_TRUE(ask("GET /readyz").starts_with("HTTP/1.1 200 "));
+  why_ = "draining";
+  const auto answer = ask("GET /readyz");
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 503 "));
+  EXPECT_NE(answer.find("draining"), std::string::npos);
+  EXPECT_TRUE(ask("GET /healthz").starts_with("HTTP/1.1 200 ")) << "alive while draining";
+}
+
+TEST_F(AdminServerTest, ShowsPluginStatesOfThePipeline) {
+  EXPECT_TRUE(ask("GET /debug/plugins/state").starts_with("HTTP/1.1 503 "));
+  director_.set_pipeline(std::make_shared<schedule::Pipeline>());
+  EXPECT_NE(ask("GET /debug/plugins/state").find("\"plugins\":{}"), std::string::npos);
+}
+
+TEST_F(AdminServerTest, RefusesOtherMethodsAndPaths) {
+  const auto answer = ask("POST /debug/plugins/state");
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 405 "));
+  EXPECT_NE(answer.find("Allow: GET\r\n"), std::string::npos);
+  EXPECT_TRUE(ask("GET /v1/models").starts_with("HTTP/1.1 404 "));
+}
+
+}  // namespace
+}  // namespace llmd::admin

@@ -1,0 +1,158 @@
+#include "fleet/scraper.h"
+
+#include "http/server.h"
+#include "http/testing/wire.h"
+
+#include <gtest/gtest.h>
+
+namespace llmd::fleet {
+namespace {
+
+using http::testing::pump;
+using http::testing::settle;
+
+class FixedSource final : public MetricsSource {
+ public:
+  const Options& options() const override { return options_; }
+  Options options_;
+};
+
+class BuiltinExtractor final : public MetricsExtractor {
+ public:
+  BuiltinExtractor() { options_.engines = builtin_engines(); }
+  const Options& options() const override { return options_; }
+  Options options_;
+};
+
+/// A model server that answers every request with `status` and `page`.
+class Engine {
+ public:
+  explicit Engine(io::Loop& loop)
+      : server_(loop, {.host = "127.0.0.1"}, [this] { return std::make_unique<Handler>(*this); }) {
+    EXPECT_TRUE(server_.listen());
+  }
+  uint16_t port() const { return server_.port(); }
+
+  int status = 200;
+  std::string page = "vllm:num_requests_waiting 3\n";
+  int asked = 0;
+
+ private:
+  struct Handler final : http::RequestHandler {
+    explicit Handler(Engine& e) : engine(e) {}
+    void on_request_end(http::Exchange& exchange, std::string_view) override {
+      ++engine.asked;
+      exchange.respond(engine.status, {}, engine.page);
+    }
+    Engine& engine;
+  };
+  http::Server server_;
+};
+
+class ScraperTest : public ::testing::Test {
+ protected:
+  ScraperTest() { options_.interval = std::chrono::milliseconds(1); }
+
+  void start() {
+    scraper_ = std::make_unique<Scraper>(loop_, fleet_, metrics_, options_);
+    scraper_->configure(&source_, &extractor_, nullptr);
+  }
+  EndpointSpec spec(const std::string& name, uint16_t port) const {
+    return {.name = name, .address = "127.0.0.1", .port = port};
+  }
+  EndpointMetrics seen(size_t i = 0) const {
+    return fleet_.snapshot()->endpoints[i]->metrics.load();
+  }
+  bool shows(std::string_view line) { return metrics_.render().find(line) != std::string::npos; }
+
+  io::Loop loop_{0, 1};
+  metric::Registry metrics_{1};
+  Fleet fleet_;
+  FixedSource source_;
+  BuiltinExtractor extractor_;
+  ScrapeOptions options_;
+  std::unique_ptr<Scraper> scraper_;
+};
+
+TEST_F(ScraperTest, StoresWhatThePageSays) {
+  Engine engine(loop_);
+  fleet_.set({spec("a", engine.port())});
+  start();
+  ASSERT_TRUE(pump(loop_, [&] { return seen().ever_updated(); }));
+  EXPECT_EQ(seen().waiting_queue_size, 3);
+  EXPECT_EQ(seen().interval, options_.interval);
+  EXPECT_EQ(scraper_->seen(), 1u);
+}
+
+TEST_F(ScraperTest, FollowsMembership) {
+  Engine a(loop_), b(loop_);
+  fleet_.set({spec("a", a.port())});
+  start();
+  ASSERT_TRUE(pump(loop_, [&] { return a.asked > 0; }));
+  fleet_.set({spec("b", b.port())});
+  ASSERT_TRUE(pump(loop_, [&] { return b.asked > 0; }));
+  settle(loop_);
+  const int asked = a.asked;
+  ASSERT_TRUE(pump(loop_, [&, before = b.asked] { return b.asked > before + 3; }));
+  EXPECT_EQ(a.asked, asked) << "an endpoint that left is not scraped";
+}
+
+TEST_F(ScraperTest, GoesOnAfterFailuresAndCountsThem) {
+  Engine engine(loop_);
+  engine.status = 500;
+  fleet_.set({spec("a", engine.port())});
+  start();
+  ASSERT_TRUE(pump(loop_, [&] { return engine.asked > 2; }));
+  EXPECT_FALSE(seen().ever_updated());
+  EXPECT_FALSE(
+      shows("llm_d_epp_datalayer_poll_errors_total{source_type=\"metrics-data-source\"} 0\n"));
+  engine.status = 200;
+  EXPECT_TRUE(pump(loop_, [&] { return seen().ever_updated(); }));
+}
+
+TEST_F(ScraperTest, RefusesAPageThatIsTooLarge) {
+  Engine engine(loop_);
+  engine.page = "vllm:num_requests_waiting 3\n" + std::string(100'000, '#') + "\n";
+  options_.page_bytes_max = 50'000;
+  fleet_.set({spec("a", engine.port())});
+  start();
+  ASSERT_TRUE(pump(loop_, [&] { return engine.asked > 1; }));
+  EXPECT_FALSE(seen().ever_updated());
+}
+
+TEST_F(ScraperTest, ADeadEndpointDoesNotHoldUpTheOthers) {
+  Engine engine(loop_);
+  http::testing::WireListener silent;  // accepts and never answers
+  options_.timeout = std::chrono::milliseconds(20);
+  fleet_.set({spec("a", silent.port()), spec("b", engine.port())});
+  start();
+  ASSERT_TRUE(pump(loop_, [&] { return engine.asked > 5; }));
+  EXPECT_FALSE(seen(0).ever_updated());
+  EXPECT_TRUE(seen(1).ever_updated());
+}
+
+TEST_F(ScraperTest, AsksIdleEndpointsLessOften) {
+  Engine engine(loop_);
+  engine.page = "vllm:num_requests_waiting 0\nvllm:num_requests_running 0\n";
+  options_.idle_interval = std::chrono::seconds(60);
+  fleet_.set({spec("a", engine.port())});
+  start();
+  ASSERT_TRUE(pump(loop_, [&] { return seen().ever_updated(); }));
+  EXPECT_EQ(seen().interval, options_.idle_interval);
+  for (int i = 0; i < 20; ++i) loop_.turn(std::chrono::milliseconds(1));
+  EXPECT_EQ(engine.asked, 1);
+}
+
+TEST_F(ScraperTest, KeepsTheFastPaceWhileRequestsAreOpen) {
+  Engine engine(loop_);
+  engine.page = "vllm:num_requests_waiting 0\nvllm:num_requests_running 0\n";
+  options_.idle_interval = std::chrono::seconds(60);
+  fleet_.set({spec("a", engine.port())});
+  fleet_.snapshot()->endpoints[0]->open_requests = 1;
+  start();
+  EXPECT_TRUE(pump(loop_, [&] { return engine.asked > 3; }));
+  EXPECT_EQ(seen().interval, options_.interval);
+}
+
+}  // namespace
+}  // namespace llmd::fleet
