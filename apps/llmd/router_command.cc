@@ -118,6 +118,11 @@ Result<std::unique_ptr<fleet::Discovery>> Router::make_discovery(const config::L
     return fail(Code::kBadRequest,
                 "no endpoints: give --endpoint, --endpoints-file or dataLayer.discovery");
   LLMD_TRY_ASSIGN(auto specs, fleet::parse_endpoint_flags(options_.endpoints));
+  for (const auto& spec : specs)
+    if (spec.scheme != "http")
+      return fail(Code::kBadRequest,
+                  fmt::format("endpoint '{}': scheme '{}' is not available in this build; use http",
+                              spec.name, spec.scheme));
   return std::make_unique<fleet::StaticDiscovery>(std::move(specs), fleet::system_resolver(),
                                                   real_clock());
 }

@@ -1,10 +1,12 @@
 #include "response_meter.h"
 
+#include <utility>
+
 namespace llmd::route {
 
 bool ResponseMeter::chunk(std::string_view bytes, const Clock& clock) {
   const TimePoint now = clock.now();
-  const bool first = first_ == TimePoint{};
+  const bool first = !std::exchange(began_, true);
   bytes_ += bytes.size();
   if (first) {
     first_ = now;

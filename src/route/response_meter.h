@@ -27,12 +27,13 @@ class ResponseMeter {
 
   request::Usage usage() const { return usage_ ? usage_->usage() : request::Usage{}; }
   /// From the request's head to the first byte of the answer's body; 0 without a body.
-  Nanos ttft() const { return first_ == TimePoint{} ? Nanos{0} : first_ - received_; }
+  Nanos ttft() const { return began_ ? first_ - received_ : Nanos{0}; }
 
  private:
   void observe_usage(double total, TimePoint now);
 
   TimePoint received_{}, started_{}, first_{}, last_{};
+  bool began_ = false;  // a chunk has come
   bool streaming_ = false;
   request::UsageScan* usage_ = nullptr;
   RequestSeries* series_ = nullptr;
