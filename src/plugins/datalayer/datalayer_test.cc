@@ -58,6 +58,10 @@ TEST_F(DataLayerTest, SourceRefusesWhatCannotBeFetched) {
   } kCases[] = {
       {"{path: m}",
        "plugin 'p' (metrics-data-source): parameter 'path' must start with '/', not 'm'"},
+      {"{scheme: https}",
+       "plugin 'p' (metrics-data-source): parameter 'scheme': https is not available in this "
+       "build; "
+       "use http"},
       {"{port: 0}",
        "f.yaml:1: plugin 'p' (metrics-data-source): parameter 'port': must be >= 1, not 0"},
       {"{interval: 0s}",
@@ -108,9 +112,10 @@ TEST_F(DataLayerTest, ExtractorRefusesEnginesThatCannotBeTold) {
   EXPECT_EQ(error_of(type, "{defaultEngine: vlm}"),
             "plugin 'p' (core-metrics-extractor): parameter 'defaultEngine': unknown engine 'vlm' "
             "(did you mean 'vllm'?)");
-  EXPECT_EQ(error_of(type, "{engineConfigs: [{name: a, kvUsageSpecs: x}]}"),
-            "f.yaml:1: plugin 'p' (core-metrics-extractor): parameter 'engineConfigs[0].kvUsageSpecs': "
-            "unknown (did you mean 'kvUsageSpec'?)");
+  EXPECT_EQ(
+      error_of(type, "{engineConfigs: [{name: a, kvUsageSpecs: x}]}"),
+      "f.yaml:1: plugin 'p' (core-metrics-extractor): parameter 'engineConfigs[0].kvUsageSpecs': "
+      "unknown (did you mean 'kvUsageSpec'?)");
   EXPECT_NE(error_of(type, "{engineConfigs: [{name: a, kvUsageSpec: 'x{'}]}"), "no error");
 }
 

@@ -17,7 +17,8 @@ struct Params {
 
 const plugin::Params<Params>& table() {
   static const plugin::Params<Params> params = {
-      plugin::field("scheme", &Params::scheme, "", "How the page is fetched.")
+      plugin::field("scheme", &Params::scheme, "",
+                    "How the page is fetched. https is not available in this build.")
           .one_of({"http", "https"}),
       plugin::field("path", &Params::path, "", "Path of the page."),
       plugin::field("port", &Params::port, "",
@@ -45,6 +46,9 @@ class MetricsDataSource final : public fleet::MetricsSource {
   static Result<std::unique_ptr<MetricsDataSource>> create(Params p, const plugin::Context&) {
     if (!p.path.starts_with('/'))
       return fail(Code::kBadRequest, "parameter 'path' must start with '/', not '" + p.path + "'");
+    if (p.scheme == "https")
+      return fail(Code::kBadRequest,
+                  "parameter 'scheme': https is not available in this build; use http");
     if (p.client_cert_path.empty() != p.client_key_path.empty())
       return fail(Code::kBadRequest, "parameters 'clientCertPath' and 'clientKeyPath' go together");
     return std::make_unique<MetricsDataSource>(std::move(p));
