@@ -118,6 +118,14 @@ class Harness {
     if (primary) context.primary = profile;
   }
 
+  /// Tells the plugins made so far that endpoint i is there, or is gone.
+  void join(size_t i) {
+    for (const auto& listener : wiring.listeners()) listener->on_added(endpoints[i]);
+  }
+  void leave(size_t i) {
+    for (const auto& listener : wiring.listeners()) listener->on_removed(endpoints[i]);
+  }
+
   std::vector<uint32_t> everyone() const {
     std::vector<uint32_t> all(context.candidates.size());
     std::iota(all.begin(), all.end(), 0u);
@@ -133,7 +141,7 @@ class Harness {
   Rng rng{1};
   ManualClock clock;
   plugin::StateStore state;
-  Wiring wiring;
+  Wiring wiring{{"default", "prefill"}};
   std::vector<fleet::EndpointPtr> endpoints;
   std::vector<fleet::EndpointMetrics> metrics;  // copied into each fresh request
   RequestContext context{arena, rng, clock};
