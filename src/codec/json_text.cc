@@ -1,7 +1,8 @@
 #include "codec/json_text.h"
 
+#include <bit>
 #include <cstdint>
-#include <cstring>
+#include <emmintrin.h>
 
 namespace llmd::codec {
 namespace {
@@ -77,25 +78,34 @@ size_t unescape_json(std::string_view text, char* out) {
   char* const first = out;
   const char* p = text.data();
   const char* const end = p + text.size();
-  while (p < end) {
-    const auto* slash = static_cast<const char*>(std::memchr(p, '\\', end - p));
-    const size_t plain = (slash ? slash : end) - p;
-    std::memcpy(out, p, plain);
+  const auto escape = [&] {  // p is behind a backslash
+    if (*p == 'u')
+      p = unescape_unicode(p + 1, end, out);
+    else
+      *out++ = simple_escape(*p++);
+  };
+  // Copies 16 bytes whatever they are and advances to the first backslash among them. `out` is
+  // never ahead of `p` in its buffer, so there is room.
+  constexpr int kStep = 16;
+  const __m128i backslash = _mm_set1_epi8('\\');
+  while (end - p >= kStep) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), bytes);
+    const auto mask = static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, backslash)));
+    const int plain = mask == 0 ? kStep : std::countr_zero(mask);
+    p += plain;
     out += plain;
-    if (!slash) break;
-    p = slash + 1;
-    // Runs of short escapes and a few plain bytes between them are cheaper byte by byte than by
-    // memchr.
-    while (true) {
-      if (*p == 'u') {
-        p = unescape_unicode(p + 1, end, out);
-      } else {
-        *out++ = simple_escape(*p++);
-      }
-      for (int i = 0; i < 8 && p < end && *p != '\\'; ++i) *out++ = *p++;
-      if (p >= end || *p != '\\') break;
-      ++p;
+    if (mask == 0) continue;
+    ++p;
+    escape();
+  }
+  while (p < end) {
+    if (*p != '\\') {
+      *out++ = *p++;
+      continue;
     }
+    ++p;
+    escape();
   }
   return out - first;
 }
