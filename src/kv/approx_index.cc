@@ -13,9 +13,9 @@ namespace llmd::kv {
 namespace {
 
 constexpr size_t kFirstBuckets = 4;
-/// Blocks whose cache lines are on their way while one is looked at: about what a core can have
-/// outstanding at four lines a block.
-constexpr size_t kAhead = 6;
+/// Blocks whose cache lines are on their way while one is looked at: about as many
+/// lines as a core can have outstanding, at up to four a block.
+constexpr size_t kAhead = 10;
 /// A table is replaced by one of twice the size above this load, or when a block finds no place
 /// while the load is above the lower bound; below it the block is refused.
 constexpr double kLoadMax = 0.85;
@@ -46,7 +46,7 @@ struct alignas(64) Shard {
   Shard() { publish(std::make_unique<HolderTable>(kFirstBuckets, kWordSteps[0])); }
 
   bool set(uint64_t key, uint32_t slot) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     HolderTable* at = current();
     if (slot / 64 >= at->words()) {
       // The same buckets hold the same blocks, so this cannot fail for lack of room … unless the
@@ -63,14 +63,14 @@ struct alignas(64) Shard {
   }
 
   void clear(uint64_t key, uint32_t slot) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     current()->clear(key, slot);
   }
 
   const HolderTable& read() const { return *table.load(std::memory_order_acquire); }
 
   std::atomic<const HolderTable*> table{nullptr};
-  mutable std::mutex mutex;
+  mutable Mutex mutex;
   std::vector<std::unique_ptr<HolderTable>> tables;  // the last is current
 
  private:
@@ -91,7 +91,7 @@ struct alignas(64) Shard {
 };
 
 struct Holder {
-  std::mutex mutex;
+  Mutex mutex;
   uint64_t generation = 0;
   uint64_t purged = 0;  // this generation and older ones are gone
   size_t capacity = 0;
@@ -144,7 +144,7 @@ void ApproxIndex::match(std::span<const uint64_t> chain, std::span<uint32_t> mat
 void ApproxIndex::commit(const BlockOwner& owner, std::span<const uint64_t> chain) {
   CHECK(owner.slot < limits::kEndpointsMax);
   Holder& holder = holder_of(owner.slot);
-  const std::lock_guard lock(holder.mutex);
+  const MutexLock lock(holder.mutex);
   if (owner.generation <= holder.purged || owner.generation < holder.generation) return;
   if (owner.generation != holder.generation) {
     clear(holder, owner.slot);
@@ -153,7 +153,8 @@ void ApproxIndex::commit(const BlockOwner& owner, std::span<const uint64_t> chai
   }
   chain = chain.first(std::min(chain.size(), holder.capacity));
   for (size_t i = chain.size(); i-- > 0;) {
-    if (i >= kAhead) holder.blocks.prefetch(key_of(chain[i - kAhead]));
+    if (i >= kAhead) holder.blocks.prefetch_cell(key_of(chain[i - kAhead]));
+    if (i >= kAhead / 2) holder.blocks.prefetch_node(key_of(chain[i - kAhead / 2]));
     const uint64_t key = key_of(chain[i]);
     if (!holder.blocks.promote(key)) add(holder, owner.slot, key);
   }
@@ -165,6 +166,7 @@ void ApproxIndex::add(Holder& holder, uint32_t slot, uint64_t key) {
     shards_[oldest % kShards].clear(oldest, slot);
     holder.blocks.erase(oldest);
     size_.fetch_sub(1, std::memory_order_relaxed);
+    prefetch_oldest(holder);
   }
   if (!shards_[key % kShards].set(key, slot)) {
     refused_.fetch_add(1, std::memory_order_relaxed);
@@ -174,10 +176,19 @@ void ApproxIndex::add(Holder& holder, uint32_t slot, uint64_t key) {
   size_.fetch_add(1, std::memory_order_relaxed);
 }
 
+/// A full endpoint that is given new blocks drops one after the other: the next is fetched
+/// meanwhile.
+void ApproxIndex::prefetch_oldest(const Holder& holder) const {
+  if (holder.blocks.size() == 0) return;
+  const uint64_t next = holder.blocks.oldest();
+  shards_[next % kShards].read().prefetch(next);
+  holder.blocks.prefetch_cell(next);
+}
+
 void ApproxIndex::purge(uint32_t slot, uint64_t generation) {
   CHECK(slot < limits::kEndpointsMax);
   Holder& holder = holder_of(slot);
-  const std::lock_guard lock(holder.mutex);
+  const MutexLock lock(holder.mutex);
   holder.purged = std::max(holder.purged, generation);
   if (holder.generation <= generation) clear(holder, slot);
 }
@@ -190,7 +201,7 @@ void ApproxIndex::clear(Holder& holder, uint32_t slot) {
 
 Holder& ApproxIndex::holder_of(uint32_t slot) {
   if (Holder* holder = holders_[slot].load(std::memory_order_acquire)) return *holder;
-  const std::lock_guard lock(making_holder_);
+  const MutexLock lock(making_holder_);
   if (Holder* holder = holders_[slot].load(std::memory_order_acquire)) return *holder;
   auto* holder = new Holder;
   holders_[slot].store(holder, std::memory_order_release);
@@ -200,7 +211,7 @@ Holder& ApproxIndex::holder_of(uint32_t slot) {
 size_t ApproxIndex::table_bytes() const {
   size_t bytes = 0;
   for (size_t i = 0; i < kShards; ++i) {
-    const std::lock_guard lock(shards_[i].mutex);
+    const MutexLock lock(shards_[i].mutex);
     for (const auto& table : shards_[i].tables) bytes += table->bytes();
   }
   return bytes;

@@ -25,9 +25,13 @@ class BlockLru {
   /// Empties the set and gives its memory back.
   void clear();
 
-  /// Brings the table's cell of `block` nearer.
-  void prefetch(uint64_t block) const {
+  /// Brings the table's cell of `block` nearer; the second step, once the cell is there, its node.
+  void prefetch_cell(uint64_t block) const {
     if (!cells_.empty()) __builtin_prefetch(&cells_[home(block)]);
+  }
+  void prefetch_node(uint64_t block) const {
+    if (cells_.empty()) return;
+    if (const uint32_t at = cells_[home(block)]; at != kNone) __builtin_prefetch(&nodes_[at]);
   }
 
   /// Calls visit(block) from the newest to the oldest.

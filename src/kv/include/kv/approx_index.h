@@ -1,13 +1,13 @@
 #pragma once
 
 #include "base/limits.h"
+#include "base/mutex.h"
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 
@@ -84,13 +84,14 @@ class ApproxIndex {
   Holder& holder_of(uint32_t slot);
   void clear(Holder& holder, uint32_t slot);
   void add(Holder& holder, uint32_t slot, uint64_t block);
+  void prefetch_oldest(const Holder& holder) const;
   std::string check_holders(size_t& held) const;
 
   static constexpr size_t kShards = 64;
 
   std::unique_ptr<Shard[]> shards_;
   std::array<std::atomic<Holder*>, limits::kEndpointsMax> holders_{};
-  std::mutex making_holder_;
+  Mutex making_holder_;
   std::atomic<size_t> size_{0};
   std::atomic<uint64_t> refused_{0};
 };

@@ -1,0 +1,146 @@
+#include "base/check.h"
+#include "plugin/registry.h"
+#include "schedule/pipeline.h"
+
+#include <benchmark/benchmark.h>
+
+#include "producers/testing.h"
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+/// What one decision costs: 100 endpoints, four scorers, a prompt of 100 blocks given as token ids.
+/// Counted are producing (hashing, look-up, load), scheduling, the pre-request hooks and the end of
+/// the response; not parsing and not I/O.
+
+namespace {
+size_t allocations = 0;  // this program has one thread
+}
+
+// The compiler cannot tell that both sides are replaced.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+
+void* operator new(size_t bytes) {
+  ++allocations;
+  if (void* at = std::malloc(bytes)) return at;
+  std::abort();
+}
+void operator delete(void* at) noexcept {
+  std::free(at);
+}
+void operator delete(void* at, size_t) noexcept {
+  std::free(at);
+}
+
+namespace llmd::plugins {
+
+const plugin::Descriptor& single_profile_handler();
+const plugin::Descriptor& queue_scorer();
+const plugin::Descriptor& kv_cache_utilization_scorer();
+const plugin::Descriptor& prefix_cache_scorer();
+const plugin::Descriptor& token_load_scorer();
+const plugin::Descriptor& max_score_picker();
+const plugin::Descriptor& approx_prefix_cache_producer();
+const plugin::Descriptor& inflight_load_producer();
+
+namespace {
+
+constexpr size_t kEndpoints = 100;
+constexpr uint32_t kTokens = 6400;  // 100 blocks of 64
+
+class Decider {
+ public:
+  Decider() {
+    add_producer(approx_prefix_cache_producer());
+    add_producer(inflight_load_producer());
+    auto& profile = pipeline_.profiles.emplace_back();
+    profile.name = "default";
+    const std::pair<const plugin::Descriptor&, double> scorers[] = {
+        {queue_scorer(), 2},
+        {kv_cache_utilization_scorer(), 2},
+        {prefix_cache_scorer(), 300},
+        {token_load_scorer(), 1}};
+    for (const auto& [scorer, weight] : scorers)
+      profile.scorers.push_back({{&harness.make<schedule::Scorer>(scorer), {}}, weight});
+    profile.picker.plugin = &harness.make<schedule::Picker>(max_score_picker());
+    pipeline_.handler.plugin = &harness.make<schedule::ProfileHandler>(single_profile_handler());
+    pipeline_.columns = harness.wiring.columns();
+    pipeline_.slots = harness.wiring.slots();
+    // Equally loaded, so that only the prefix and the rotation decide.
+    for (size_t i = 0; i < kEndpoints; ++i) {
+      harness.join(i);
+      harness.metrics[i].waiting_queue_size = 3;
+      harness.metrics[i].kv_cache_usage = 0.25;
+    }
+  }
+
+  /// Prompt number n differs from all others from its first block on.
+  uint32_t decide(testing::TokenRequest& request, uint32_t n) {
+    auto& context = harness.context;
+    request.ids(0)[0] = n;
+    harness.arena.reset();
+    schedule::prepare(context, pipeline_);
+    context.candidates = harness.arena.array<schedule::Candidate>(kEndpoints);
+    for (size_t i = 0; i < kEndpoints; ++i)
+      context.candidates[i] = {harness.endpoints[i].get(), harness.metrics[i]};
+    for (const auto& step : pipeline_.producers) CHECK(step.plugin->produce(context));
+    CHECK(schedule::run_scheduler(context, pipeline_));
+    for (const auto& step : pipeline_.pre_request) CHECK(step.plugin->pre_request(context));
+    for (const auto& step : pipeline_.response) {
+      step.plugin->on_first_chunk(context);
+      step.plugin->on_end(context, schedule::EndCause::kNatural, {});
+    }
+    return context.results[0].targets[0];
+  }
+
+  schedule::testing::Harness harness{kEndpoints};
+
+ private:
+  void add_producer(const plugin::Descriptor& descriptor) {
+    auto& producer = harness.make<schedule::Producer>(descriptor);
+    pipeline_.producers.push_back({&producer, {}});
+    if (auto* hook = dynamic_cast<const schedule::PreRequest*>(&producer))
+      pipeline_.pre_request.push_back({hook, {}});
+    if (auto* hook = dynamic_cast<const schedule::ResponseHook*>(&producer))
+      pipeline_.response.push_back({hook, {}});
+  }
+
+  schedule::Pipeline pipeline_;
+};
+
+/// Decides prompts 0 … prompts - 1 once, checks that each goes back to where it was, and times
+/// further rounds in random order.
+void decide(benchmark::State& state, uint32_t prompts) {
+  Decider decider;
+  testing::TokenRequest request(decider.harness, {kTokens});
+  std::vector<uint32_t> first(prompts);
+  for (uint32_t n = 0; n < prompts; ++n) first[n] = decider.decide(request, n);
+  for (uint32_t n = 1; n < std::min<uint32_t>(prompts, kEndpoints); ++n)
+    CHECK(first[n] != first[n - 1]);
+  for (uint32_t n = 0; n < prompts; n += 7) CHECK(decider.decide(request, n) == first[n]);
+
+  Rng order(3);
+  const size_t before = allocations;
+  for (auto _ : state) {
+    const auto n = static_cast<uint32_t>(order.below(prompts));
+    benchmark::DoNotOptimize(decider.decide(request, n));
+  }
+  state.counters["allocations"] = benchmark::Counter(static_cast<double>(allocations - before),
+                                                     benchmark::Counter::kAvgIterations);
+}
+
+void decide_hot(benchmark::State& state) {
+  decide(state, 10);
+}
+BENCHMARK(decide_hot);
+
+/// 1.5 million blocks: the index is about 100 MB, and each look-up reads lines that no cache holds.
+void decide_cold(benchmark::State& state) {
+  decide(state, 15'000);
+}
+BENCHMARK(decide_cold);
+
+}  // namespace
+}  // namespace llmd::plugins
+
+BENCHMARK_MAIN();
