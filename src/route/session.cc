@@ -462,8 +462,9 @@ struct Session::Impl {
     end_hooks(EndCause::kError);
     // The front end may begin the next request, or end this session, within reply().
     LoopDirector& owner_loop = loop;
+    const auto id = c.request_id;  // in the kept arena, or among the request's headers
     auto kept = release();
-    sink.reply({status, error.code, text, reason});
+    sink.reply({status, error.code, text, reason, id});
     owner_loop.give_back(std::move(kept));
   }
 

@@ -176,6 +176,7 @@ class SessionTest : public ::testing::Test, public SessionSink {
     for (const auto& h : f.set_headers) set_headers_.emplace_back(h.name, h.value);
   }
   void reply(const Reply& r) override {
+    reply_id_ = r.request_id;
     replies_.push_back(std::to_string(r.status) + " " + std::string(r.message) +
                        (r.drop_reason.empty() ? "" : " [" + std::string(r.drop_reason) + "]"));
   }
@@ -205,6 +206,7 @@ class SessionTest : public ::testing::Test, public SessionSink {
   CountingHooks* hooks_;
   std::deque<std::pair<Nanos, std::move_only_function<void()>>> alarms_;
   std::vector<std::string> forwarded_, replies_;
+  std::string reply_id_;
   std::vector<std::pair<std::string, std::string>> set_headers_;
 };
 
@@ -235,6 +237,15 @@ TEST_F(SessionTest, KeepsTheClientsRequestId) {
   session_->on_end("m");
   EXPECT_TRUE(set_headers_.empty());
   EXPECT_EQ(session_->request_id(), "mine");
+}
+
+TEST_F(SessionTest, NamesTheRequestItRefuses) {
+  const HeaderField fields[] = {{"X-Request-Id", "mine"}};
+  session_->on_headers("POST", "/v1/completions", HeaderView(fields), false);
+  session_->on_end("bad");
+  EXPECT_EQ(reply_id_, "mine");
+  request("bad");
+  EXPECT_EQ(reply_id_.size(), 36u);
 }
 
 TEST_F(SessionTest, RefusesWithTheContractsTexts) {

@@ -1,6 +1,7 @@
 """File discovery: atomic replacement, partial writes, bad entries, deletion; addresses that return."""
 
 import os
+import uuid
 
 import pytest
 
@@ -29,8 +30,8 @@ def ready(router, count):
 
 
 def targets(router, n=12):
-    """The endpoints that answer the next n requests."""
-    return {once(router.port, request(chat_body(f"q{i}"))).headers.get(SERVED) for i in range(n)}
+    """The endpoints that answer the next n requests, none of which was seen before."""
+    return {once(router.port, request(chat_body(str(uuid.uuid4())))).headers.get(SERVED) for _ in range(n)}
 
 
 def name_of(upstream):

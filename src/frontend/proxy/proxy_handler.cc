@@ -82,7 +82,8 @@ void ProxyHandler::on_request(http::Exchange& exchange) {
   served_by_ = {};
   const auto& head = exchange.head();
   if (head.upgrade && equals_ignore_case(head.headers.get("upgrade"), "websocket"))
-    return answer_error(501, "websockets are not supported", "NotImplemented", {});
+    return answer_error(501, "websockets are not supported", "NotImplemented", {},
+                        head.headers.get(kRequestId));
   session_.on_headers(head.method, head.target, head.headers, head.framing == http::Framing::kNone);
 }
 
@@ -151,12 +152,13 @@ void ProxyHandler::collect_body(std::span<const route::Splice> splices) {
 void ProxyHandler::reply(const route::Reply& reply) {
   call_.abort();
   if (exchange_->started()) return exchange_->abort();
-  answer_error(reply.status, reply.message, code_name(reply.code), reply.drop_reason);
+  answer_error(reply.status, reply.message, code_name(reply.code), reply.drop_reason,
+               reply.request_id);
 }
 
 /// The error body that OpenAI clients expect.
 void ProxyHandler::answer_error(int status, std::string_view message, std::string_view type,
-                                std::string_view drop_reason) {
+                                std::string_view drop_reason, std::string_view request_id) {
   text_.assign("{\"error\":{\"message\":\"");
   append_json_escaped(text_, message);
   text_ += "\",\"type\":\"";
@@ -167,7 +169,7 @@ void ProxyHandler::answer_error(int status, std::string_view message, std::strin
   headers_.clear();
   headers_.push_back({"Content-Type", "application/json"});
   if (!drop_reason.empty()) headers_.push_back({kDropReason, drop_reason});
-  if (const auto id = session_.request_id(); !id.empty()) headers_.push_back({kRequestId, id});
+  if (!request_id.empty()) headers_.push_back({kRequestId, request_id});
   exchange_->respond(status, headers_, text_);
 }
 

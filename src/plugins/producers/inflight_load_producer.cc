@@ -152,18 +152,27 @@ class InflightLoadProducer final : public schedule::Producer,
     for (auto& debt : context.slot(debts_)) settle(debt);
   }
 
+  /// Endpoints with load, the busiest first.
   std::string dump_state() const override {
-    std::string out = "{";
-    for (const auto& [id, load] : state_->ledger.dump()) {
-      out += out.size() > 1 ? ",\"" : "\"";
-      append_json_escaped(out, id);
-      out += "\":{\"requests\":" + std::to_string(load.requests) +
-             ",\"tokens\":" + std::to_string(load.tokens) + "}";
+    auto loads = state_->ledger.dump();
+    std::ranges::stable_sort(loads, std::ranges::greater(), [](const auto& entry) {
+      return std::pair(entry.second.requests, entry.second.tokens);
+    });
+    std::string out = R"({"endpoints":[)";
+    for (size_t i = 0; i < std::min(loads.size(), kDumpMax); ++i) {
+      out += i > 0 ? R"(,{"endpoint":")" : R"({"endpoint":")";
+      append_json_escaped(out, loads[i].first);
+      out += R"(","requests":)" + std::to_string(loads[i].second.requests) + R"(,"tokens":)" +
+             std::to_string(loads[i].second.tokens) + "}";
     }
-    return out + "}";
+    return out + R"(],"totalEndpoints":)" + std::to_string(loads.size()) + R"(,"maxEndpoints":)" +
+           std::to_string(kDumpMax) + R"(,"truncated":)" +
+           (loads.size() > kDumpMax ? "true" : "false") + "}";
   }
 
  private:
+  static constexpr size_t kDumpMax = 100;
+
   /// One profile's charge, and the gauges that show it.
   struct Debt {
     fleet::Charge charge;

@@ -36,6 +36,7 @@ struct Reply {
   Code code = Code::kInternal;
   std::string_view message;
   std::string_view drop_reason;  // x-llm-d-request-dropped-reason; empty: not sent
+  std::string_view request_id;   // as received or made
 };
 
 /// What a session asks its front end to do; each is called at most once per request, possibly from
