@@ -1,0 +1,36 @@
+#include "idle_fleet.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+namespace llmd::regress {
+namespace {
+
+/// llm-d-router#1599, #2066: requests of one burst were decided on the same stale state.
+
+std::map<std::string, int> burst(conformance::Picker& picker, size_t requests, auto prompt_of) {
+  std::map<std::string, int> picks;
+  for (size_t i = 0; i < requests; ++i) {
+    const auto step = completion("probe", prompt_of(i));
+    ++picks[picker.run(step).picked];
+  }
+  return picks;
+}
+
+TEST(Case19, BurstWithoutPrefixSpreadsEvenly) {
+  conformance::Picker picker(idle_fleet(8));
+  const auto picks = burst(picker, 64, [](size_t i) { return "\"" + std::to_string(i) + "\""; });
+  ASSERT_EQ(picks.size(), 8u);
+  for (const auto& [endpoint, n] : picks) EXPECT_EQ(n, 8) << endpoint;
+}
+
+TEST(Case19, BurstOfOnePromptStaysTogether) {
+  conformance::Picker picker(idle_fleet(8));
+  const std::string prompt = "\"" + std::string(16 * 1024, 'x') + "\"";
+  EXPECT_LE(burst(picker, 16, [&](size_t) { return prompt; }).size(), 2u);
+}
+
+}  // namespace
+}  // namespace llmd::regress
