@@ -38,7 +38,7 @@ class InflightProducer : public ::testing::Test {
   /// What is on endpoint i now, read through the dump so that the request stays as it is.
   std::pair<int64_t, int64_t> load(size_t i) {
     const std::string dump = producer_->dump_state();
-    const std::string mark = "\"default/e" + std::to_string(i) + "\":{\"requests\":";
+    const std::string mark = "\"default/e" + std::to_string(i) + "\",\"requests\":";
     const auto at = dump.find(mark);
     if (at == std::string::npos) return {0, 0};
     const std::string rest = dump.substr(at + mark.size());
