@@ -283,8 +283,15 @@ void append_json_escaped(std::string& out, std::string_view text) {
 std::string uuid_v4(uint64_t high, uint64_t low) {
   high = (high & ~uint64_t{0xF000}) | 0x4000;
   low = (low & ~(uint64_t{3} << 62)) | (uint64_t{1} << 63);
-  return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, (high >> 16) & 0xFFFF,
-                     high & 0xFFFF, low >> 48, low & 0xFFFF'FFFF'FFFF);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out(36, '-');
+  size_t at = 0;
+  for (const uint64_t half : {high, low})
+    for (int shift = 60; shift >= 0; shift -= 4) {
+      if (at == 8 || at == 13 || at == 18 || at == 23) ++at;
+      out[at++] = kDigits[half >> shift & 15];
+    }
+  return out;
 }
 
 }  // namespace llmd
