@@ -11,12 +11,6 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_package(CLI11 REQUIRED)
 find_library(LLMD_MIMALLOC mimalloc)
 
-# Asio is used header-only with its implementation compiled once, in src/io.
-add_library(llmd_boost INTERFACE)
-target_link_libraries(llmd_boost INTERFACE Boost::headers Threads::Threads)
-target_compile_definitions(llmd_boost INTERFACE BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED
-  BOOST_ASIO_DISABLE_BOOST_COROUTINE BOOST_BEAST_SEPARATE_COMPILATION)
-
 if(LLMD_TESTS OR LLMD_FUZZ)
   find_package(simdjson REQUIRED)
   find_package(GTest REQUIRED)

@@ -6,7 +6,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 fix=0
 [ "${1:-}" = --fix ] && { fix=1; shift; }
-if [ $# -gt 0 ]; then files=("$@"); else mapfile -t files < <(git ls-files 'src/*.cc' 'src/*.h' 'apps/*.cc' 'apps/*.h' 'tests/*.cc'); fi
+if [ $# -gt 0 ]; then files=("$@"); else mapfile -t files < <(git ls-files 'src/*.cc' 'src/*.h' 'apps/*.cc' 'apps/*.h' 'tests/*.cc' 'tests/*.h'); fi
 
 if [ $fix = 1 ]; then exec clang-format-19 -i "${files[@]}"; fi
 clang-format-19 --dry-run --Werror "${files[@]}" 2>&1 | grep -E 'error:' | cut -d: -f1 | sort | uniq -c

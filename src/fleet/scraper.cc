@@ -230,11 +230,12 @@ struct Scraper::State {
 Scraper::Scraper(io::Loop& loop, Fleet& fleet, metric::Registry& metrics, ScrapeOptions options)
     : state_(std::make_unique<State>(loop, fleet, metrics, options)) {
   // Membership changes on a thread of its own.
-  state_->subscription = fleet.subscribe([state = state_.get(), weak = std::weak_ptr(state_->alive)](const SnapshotPtr&) {
-    state->loop.post([state, weak] {
-      if (weak.lock()) state->update(state->fleet.snapshot());
-    });
-  });
+  state_->subscription = fleet.subscribe(
+      [state = state_.get(), weak = std::weak_ptr(state_->alive)](const SnapshotPtr&) {
+        state->loop.post([state, weak] {
+          if (weak.lock()) state->update(state->fleet.snapshot());
+        });
+      });
 }
 
 Scraper::~Scraper() = default;

@@ -16,8 +16,8 @@
 #include <type_traits>
 #include <vector>
 
-/// Strict reading of single values and their spelling as JSON: the parts of parameter tables that do
-/// not depend on the parameter struct. Errors name neither file nor line; callers add them.
+/// Strict reading of single values and their spelling as JSON: the parts of parameter tables that
+/// do not depend on the parameter struct. Errors name neither file nor line; callers add them.
 namespace llmd::plugin::values {
 
 /// A rule on one value, with its wording for the docs.

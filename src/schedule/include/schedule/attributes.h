@@ -2,15 +2,16 @@
 
 #include <cstdint>
 
-/// Attribute value types shared between plugins (spec 02 §3.2). Keys are "Type/producer instance name".
+/// Attribute value types shared between plugins (spec 02 §3.2). Keys are "Type/producer instance
+/// name".
 namespace llmd::schedule {
 
 struct PrefixMatch {
   static constexpr const char* kKey = "PrefixCacheMatchInfoDataKey";
-  double match_blocks = 0;        // tier-weighted where tiers are known
-  int64_t total_blocks = 0;       // of the request, over all its prompts
+  double match_blocks = 0;   // tier-weighted where tiers are known
+  int64_t total_blocks = 0;  // of the request, over all its prompts
   int64_t block_tokens = 0;
-  int64_t cached_blocks = 0;      // unweighted
+  int64_t cached_blocks = 0;  // unweighted
 };
 
 struct InFlightLoad {
@@ -30,8 +31,8 @@ struct TokenizedPrompt {
   static constexpr const char* kKey = "TokenizedPrompt";
 };
 
-/// The numbers of core metrics that a plugin relies on. Columns are never written: the values are in
-/// Candidate::metrics.
+/// The numbers of core metrics that a plugin relies on. Columns are never written: the values are
+/// in Candidate::metrics.
 struct WaitingQueueSize {
   static constexpr const char* kKey = "WaitingQueueSize";
 };

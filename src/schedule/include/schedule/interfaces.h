@@ -1,5 +1,9 @@
 #pragma once
 
+#include "base/result.h"
+#include "plugin/plugin.h"
+#include "schedule/request_context.h"
+
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -7,13 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
-#include "plugin/plugin.h"
-#include "schedule/request_context.h"
-
-/// The seams of the framework. A plugin is one class that derives from one or more of these; the loader finds out which.
-/// All methods are const: an instance does not change after wire(). What changes lives in the request (columns, slots) or in
-/// a StateStore object with its own locking. None of them blocks, does I/O or allocates outside the request's arena.
+/// The seams of the framework. A plugin is one class that derives from one or more of these; the
+/// loader finds out which. All methods are const: an instance does not change after wire(). What
+/// changes lives in the request (columns, slots) or in a StateStore object with its own locking.
+/// None of them blocks, does I/O or allocates outside the request's arena.
 namespace llmd::schedule {
 
 class Wiring;
@@ -27,19 +28,21 @@ class Wired : public virtual plugin::Plugin {
 /// Removes candidates. `selected` holds candidate indices in candidate order.
 class Filter : public virtual Wired {
  public:
-  /// Compacts the survivors to the front, order kept, and returns how many there are. 0 refuses the request (429).
+  /// Compacts the survivors to the front, order kept, and returns how many there are. 0 refuses the
+  /// request (429).
   virtual size_t filter(RequestContext& context, std::span<uint32_t> selected) const = 0;
 };
 
-/// Rates candidates in [0, 1]; outside values are clamped, NaN counts as 0. `scores` is parallel to `selected`, zeroed.
+/// Rates candidates in [0, 1]; outside values are clamped, NaN counts as 0. `scores` is parallel to
+/// `selected`, zeroed.
 class Scorer : public virtual Wired {
  public:
   virtual void score(RequestContext& context, std::span<const uint32_t> selected,
                      std::span<double> scores) const = 0;
 };
 
-/// Orders the best candidates. Writes candidate indices, the preferred first, to the front of `picked` (as long as
-/// `selected`) and returns how many. Requires: `selected` is not empty.
+/// Orders the best candidates. Writes candidate indices, the preferred first, to the front of
+/// `picked` (as long as `selected`) and returns how many. Requires: `selected` is not empty.
 class Picker : public virtual Wired {
  public:
   virtual size_t pick(RequestContext& context, std::span<const uint32_t> selected,
@@ -49,9 +52,11 @@ class Picker : public virtual Wired {
 /// Decides which profiles run, in rounds, and which result is the primary one.
 class ProfileHandler : public virtual Wired {
  public:
-  /// Called with the names of all profiles at load; index i of next() means names[i]. An error stops the load.
+  /// Called with the names of all profiles at load; index i of next() means names[i]. An error
+  /// stops the load.
   virtual Status bind(std::span<const std::string> profile_names) = 0;
-  /// Appends to `run` the indices of profiles to run now; none ends the loop. `context.results` has what ran so far.
+  /// Appends to `run` the indices of profiles to run now; none ends the loop. `context.results` has
+  /// what ran so far.
   virtual size_t next(RequestContext& context, std::span<uint16_t> run) const = 0;
   /// Sets context.primary, or says why there is no target.
   virtual Status finish(RequestContext& context) const = 0;
@@ -59,11 +64,13 @@ class ProfileHandler : public virtual Wired {
 
 enum class Progress : uint8_t {
   kDone,
-  kSuspended,  // the plugin will call the Resume it took from context.suspend(); the step then runs again from there
+  kSuspended,  // the plugin will call the Resume it took from context.suspend(); the step then runs
+               // again from there
 };
 
-/// Computes attributes of the candidates before scheduling. When produce() returned kSuspended and the request is
-/// resumed, it is called again and must find its result. A failure is logged and counted; scheduling goes on without.
+/// Computes attributes of the candidates before scheduling. When produce() returned kSuspended and
+/// the request is resumed, it is called again and must find its result. A failure is logged and
+/// counted; scheduling goes on without.
 class Producer : public virtual Wired {
  public:
   virtual Result<Progress> produce(RequestContext& context) const = 0;
@@ -77,22 +84,25 @@ class PreRequest : public virtual Wired {
   virtual Status pre_request(RequestContext& context) const = 0;
 };
 
-/// Sees the response go by. on_end() runs exactly once for every request whose pre-request hooks ran.
+/// Sees the response go by. on_end() runs exactly once for every request whose pre-request hooks
+/// ran.
 class ResponseHook : public virtual Wired {
  public:
   virtual void on_first_chunk(RequestContext&) const {}
-  virtual void on_end(RequestContext& context, EndCause cause, const request::Usage& usage) const = 0;
+  virtual void on_end(RequestContext& context, EndCause cause,
+                      const request::Usage& usage) const = 0;
 };
 
-/// Narrows the endpoints before anything is produced. Each sees the full list; results are intersected. `keep` is
-/// parallel to `candidates` and all true on entry.
+/// Narrows the endpoints before anything is produced. Each sees the full list; results are
+/// intersected. `keep` is parallel to `candidates` and all true on entry.
 class Screener : public virtual Wired {
  public:
   virtual Status screen(RequestContext& context, std::span<const Candidate> candidates,
                         std::span<bool> keep) const = 0;
 };
 
-/// Last word on a request after its attributes are known. An error's code and drop reason reach the client.
+/// Last word on a request after its attributes are known. An error's code and drop reason reach the
+/// client.
 class Admitter : public virtual Wired {
  public:
   virtual Status admit(RequestContext& context) const = 0;
@@ -104,13 +114,14 @@ class SaturationDetector : public virtual Wired {
   virtual double saturation(std::span<const Candidate> candidates, TimePoint now) const = 0;
 };
 
-/// Lets a request in, makes it wait, or refuses it, before endpoints are located. `locate` reads the candidates that the
-/// request could use at this moment, and is called only when they are needed.
+/// Lets a request in, makes it wait, or refuses it, before endpoints are located. `locate` reads
+/// the candidates that the request could use at this moment, and is called only when they are
+/// needed.
 class Admission {
  public:
   virtual ~Admission() = default;
-  virtual Result<Progress> admit(RequestContext& context,
-                                 const std::function<std::span<const Candidate>()>& locate) const = 0;
+  virtual Result<Progress> admit(
+      RequestContext& context, const std::function<std::span<const Candidate>()>& locate) const = 0;
   /// How long a request may wait before it is refused with rejected-ttl-expired.
   virtual Nanos deadline() const { return Nanos::max(); }
 };

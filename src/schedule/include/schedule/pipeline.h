@@ -1,15 +1,15 @@
 #pragma once
 
+#include "fleet/metrics_source.h"
+#include "metric/registry.h"
+#include "request/parser.h"
+#include "schedule/interfaces.h"
+
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "fleet/metrics_source.h"
-#include "metric/registry.h"
-#include "request/parser.h"
-#include "schedule/interfaces.h"
 
 namespace llmd::schedule {
 
@@ -35,28 +35,30 @@ struct Profile {
 struct ResolvedPlugin {
   std::string name;
   std::string type;
-  std::string origin;        // "configured", "default", "auto-created for 'x'"
-  std::string parameters;    // effective values as a JSON object
+  std::string origin;      // "configured", "default", "auto-created for 'x'"
+  std::string parameters;  // effective values as a JSON object
   const plugin::Plugin* plugin = nullptr;
 };
 
-/// The configured graph, ready to run. Immutable: a reload builds a new one and swaps the pointer, requests stay with the
-/// one they started under. Everything that changes lives elsewhere (plugin::StateStore).
-/// Lifetime: owned by the requests that use it and by the director. Threading: read-only, any thread.
+/// The configured graph, ready to run. Immutable: a reload builds a new one and swaps the pointer,
+/// requests stay with the one they started under. Everything that changes lives elsewhere
+/// (plugin::StateStore). Lifetime: owned by the requests that use it and by the director.
+/// Threading: read-only, any thread.
 struct Pipeline {
-  std::vector<std::unique_ptr<plugin::Plugin>> plugins;  // declaration order, auto-created ones last
+  std::vector<std::unique_ptr<plugin::Plugin>>
+      plugins;  // declaration order, auto-created ones last
   std::vector<ResolvedPlugin> resolved;
   std::vector<Profile> profiles;
   Step<ProfileHandler> handler;
 
   request::ParserTable parsers;
   std::vector<Step<Screener>> screeners;
-  std::vector<Step<Producer>> producers;    // in dependency order
+  std::vector<Step<Producer>> producers;  // in dependency order
   std::vector<Step<Admitter>> admitters;
   std::vector<Step<PreRequest>> pre_request;
   std::vector<Step<ResponseHook>> response;
   const SaturationDetector* detector = nullptr;
-  const fleet::MetricsSource* metrics_source = nullptr;        // null: nothing is scraped
+  const fleet::MetricsSource* metrics_source = nullptr;  // null: nothing is scraped
   const fleet::MetricsExtractor* metrics_extractor = nullptr;
   std::unique_ptr<Admission> admission;
 
@@ -64,17 +66,19 @@ struct Pipeline {
   std::vector<std::string> warnings;                // of the load, for check and the log
   size_t columns = 0;
   size_t slots = 0;
-  std::vector<std::shared_ptr<void>> subscriptions;  // membership listeners, released with the pipeline
+  std::vector<std::shared_ptr<void>>
+      subscriptions;  // membership listeners, released with the pipeline
 };
 
 using PipelinePtr = std::shared_ptr<const Pipeline>;
 
-/// Allocates the columns, slots and results that `pipeline` needs in the context's arena. Call once per request, before
-/// candidates are set.
+/// Allocates the columns, slots and results that `pipeline` needs in the context's arena. Call once
+/// per request, before candidates are set.
 void prepare(RequestContext& context, const Pipeline& pipeline);
 
-/// Runs the profile handler's rounds: filters, scorers, picker of every profile (spec 02 §2.2, 2.3). On success
-/// context.results and context.primary are set. Errors carry code and drop reason.
+/// Runs the profile handler's rounds: filters, scorers, picker of every profile (spec 02
+/// §2.2, 2.3). On success context.results and context.primary are set. Errors carry code and drop
+/// reason.
 Status run_scheduler(RequestContext& context, const Pipeline& pipeline);
 
 }  // namespace llmd::schedule

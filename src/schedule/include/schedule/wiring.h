@@ -1,5 +1,10 @@
 #pragma once
 
+#include "base/result.h"
+#include "fleet/endpoint.h"
+#include "plugin/plugin.h"
+#include "schedule/request_context.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -8,23 +13,18 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
-#include "fleet/endpoint.h"
-#include "plugin/plugin.h"
-#include "schedule/request_context.h"
-
 namespace llmd::schedule {
 
 enum class Need : uint8_t { kRequired, kOptional };
 
-/// Collects, at load, what every plugin produces and consumes; turns keys into column numbers; yields the producer order
-/// and the keys for which a default producer must be created (spec 02 §1.6).
-/// Threading: load only.
+/// Collects, at load, what every plugin produces and consumes; turns keys into column numbers;
+/// yields the producer order and the keys for which a default producer must be created (spec 02
+/// §1.6). Threading: load only.
 class Wiring {
  public:
   struct Edge {
     const plugin::Plugin* plugin;
-    std::string key;       // "Type/producer"
+    std::string key;  // "Type/producer"
     std::type_index type;
     enum class Kind : uint8_t { kProduces, kRequires, kUses } kind;
   };
@@ -53,12 +53,16 @@ class Wiring {
     return {static_cast<uint16_t>(slots_++)};
   }
   /// Subscribes per-endpoint state to membership changes for as long as the pipeline lives.
-  void listen(std::shared_ptr<fleet::MembershipListener> listener) { listeners_.push_back(std::move(listener)); }
+  void listen(std::shared_ptr<fleet::MembershipListener> listener) {
+    listeners_.push_back(std::move(listener));
+  }
 
   const std::vector<Edge>& edges() const { return edges_; }
   size_t columns() const { return keys_.size(); }
   size_t slots() const { return slots_; }
-  const std::vector<std::shared_ptr<fleet::MembershipListener>>& listeners() const { return listeners_; }
+  const std::vector<std::shared_ptr<fleet::MembershipListener>>& listeners() const {
+    return listeners_;
+  }
 
  private:
   uint16_t add(Edge::Kind kind, std::string key, std::type_index type);
