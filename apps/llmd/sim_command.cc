@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 #include <fstream>
-#include <signal.h>
 #include <string>
 #include <vector>
 

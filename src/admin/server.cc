@@ -70,7 +70,7 @@ struct Server::State {
   }
 };
 
-Server::Server(io::Loop& loop, Options options, metric::Registry& metrics,
+Server::Server(io::Loop& loop, const Options& options, metric::Registry& metrics,
                const route::Director& director, std::function<std::string()> ready)
     : state_(new State{metrics, director, loop.clock(), std::move(ready), nullptr, nullptr}) {
   state_->main = state_->make(loop, options.host, options.port, false);

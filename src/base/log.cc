@@ -222,7 +222,7 @@ char* put_decimal(char* at, double v) {
   constexpr double kMicro = 1e6;
   constexpr double kLargest = 1e9;
   if (!(v >= 0 && v < kLargest)) return nullptr;
-  const auto micros = static_cast<uint64_t>(v * kMicro + 0.5);
+  const auto micros = static_cast<uint64_t>(std::llround(v * kMicro));
   if (micros == 0 && v != 0) return nullptr;
   at = std::to_chars(at, at + 24, micros / 1'000'000).ptr;
   uint64_t rest = micros % 1'000'000;

@@ -24,7 +24,7 @@ struct Options {
 class Server {
  public:
   /// `ready` answers /readyz: "" when requests can be served, else why not.
-  Server(io::Loop& loop, Options options, metric::Registry& metrics,
+  Server(io::Loop& loop, const Options& options, metric::Registry& metrics,
          const route::Director& director, std::function<std::string()> ready);
   ~Server();
 

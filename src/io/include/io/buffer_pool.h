@@ -49,7 +49,7 @@ class Buffer {
 
  private:
   friend class BufferPool;
-  void swap(Buffer& other) {
+  void swap(Buffer& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(capacity_, other.capacity_);
