@@ -1,3 +1,4 @@
+#include "command_line.h"
 #include "commands.h"
 
 #include "base/text.h"
@@ -31,15 +32,7 @@ int run_bench(int argc, char** argv) {
   app.add_option("--in-flight-max", options.in_flight_max, "arrivals beyond it are not sent")
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--seed", options.seed, "of contexts and arrival times");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
-    return 0;
-  } catch (const CLI::ParseError& e) {
-    std::fprintf(stderr, "llmd bench: %s\n", e.what());
-    return 2;
-  }
+  if (const auto code = parse_command_line(app, argc, argv)) return *code;
   options.duration = std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(duration_s));
   auto target = bench::Target::parse(url);
   if (!target) {

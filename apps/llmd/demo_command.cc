@@ -1,4 +1,5 @@
 #include "child_process.h"
+#include "command_line.h"
 #include "commands.h"
 #include "demo_configs.h"
 
@@ -213,15 +214,7 @@ int run_demo(int argc, char** argv) {
   app.add_option("--context-tokens", options.context_tokens, "tokens of a context")
       ->check(CLI::Range(100, 20000));
   app.add_option("--out", options.directory, "folder for report.json, report.svg and logs");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
-    return 0;
-  } catch (const CLI::ParseError& e) {
-    std::fprintf(stderr, "llmd demo: %s\n", e.what());
-    return 2;
-  }
+  if (const auto code = parse_command_line(app, argc, argv)) return *code;
   if (const auto done = Demo(options).run(); !done) {
     std::fprintf(stderr, "llmd demo: %s\n", done.error().message.c_str());
     return 1;

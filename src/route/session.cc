@@ -95,8 +95,6 @@ struct Session::Impl {
   const request::Parser* parser = nullptr;
   request::BodyScan* scan = nullptr;
   request::RequestView view;
-  std::string_view body;
-  std::string_view method;
 
   std::shared_ptr<Anchor> anchor;
   uint64_t ticket = 0;  // of the current suspension; anything older is stale
@@ -130,7 +128,7 @@ struct Session::Impl {
     return false;
   }
 
-  void begin(std::string_view m, std::string_view target, HeaderView headers) {
+  void begin(std::string_view target, HeaderView headers) {
     arena = loop.take_arena();
     pipeline = loop.pipeline_;
     context.emplace(*arena, loop.host_.rng, clock);
@@ -143,7 +141,6 @@ struct Session::Impl {
         either(c.headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id");
     if (c.fairness_id.empty()) c.fairness_id = kDefaultFairnessId;
     c.make_resume = [this] { return make_resume(); };
-    method = m;
     if (const auto id = headers.get("x-request-id"); !id.empty()) {
       c.request_id = id;
     } else {
@@ -172,7 +169,6 @@ struct Session::Impl {
     located = {};
     endpoints = {};
     view = {};
-    body = {};
     series = nullptr;
     next_producer = 0;
     producer_late = committed = running = made_request_id = false;
@@ -208,7 +204,6 @@ struct Session::Impl {
 
   void parse_and_admit(std::string_view whole) {
     auto& c = *context;
-    body = whole;
     c.request_bytes = whole.size();
     if (!pipeline) return refuse({Code::kServiceUnavailable, "no configuration is loaded", {}});
     if (!parser)
@@ -541,10 +536,10 @@ Session::Session(LoopDirector& director, SessionSink& sink)
 }
 Session::~Session() = default;
 
-void Session::on_headers(std::string_view method, std::string_view target, HeaderView headers,
+void Session::on_headers(std::string_view, std::string_view target, HeaderView headers,
                          bool end_of_stream) {
   if (!impl_->accept(Event::kHeaders)) return;
-  impl_->begin(method, target, headers);
+  impl_->begin(target, headers);
   if (end_of_stream) return impl_->route_without_body();
   impl_->choose_parser();
 }
