@@ -8,6 +8,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(OpenSSL 3 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(NGHTTP2 REQUIRED IMPORTED_TARGET libnghttp2)
 find_package(CLI11 REQUIRED)
 find_library(LLMD_MIMALLOC mimalloc)
 

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "io/buffer_pool.h"
+
+#include "grpc/byte_budget.h"
+#include <cstdint>
+#include <string_view>
+
+namespace llmd::grpc {
+
+/// Takes gRPC's framing (a flag and a 32-bit length before each message) off one direction of a
+/// call. A message that arrives in one piece is a view into that piece; only one that is split is
+/// gathered. Memory follows the bytes that have come, not the length that was promised.
+/// Threading: one loop.
+class MessageReader {
+ public:
+  enum class Result : uint8_t { kMessage, kMore, kTooLarge, kCompressed, kNoMemory };
+
+  MessageReader(io::BufferPool& buffers, ByteBudget& budget, size_t message_bytes_max)
+      : buffers_(buffers), share_(budget), max_(message_bytes_max) {}
+
+  /// Takes bytes off the front of `input`. kMessage: `message` is complete and valid until the next
+  /// call; call again. kMore: all input is taken. Anything else ends the call.
+  Result read(std::string_view& input, std::string_view& message);
+
+  /// True between messages.
+  bool at_boundary() const { return gathered_.size() == 0; }
+
+ private:
+  static constexpr size_t kPrefixBytes = 5;
+
+  io::BufferPool& buffers_;
+  BudgetShare share_;
+  const size_t max_;
+  io::Buffer gathered_;     // prefix and message so far
+  bool delivered_ = false;  // gathered_ holds a message that was handed out
+};
+
+}  // namespace llmd::grpc

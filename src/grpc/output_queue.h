@@ -1,0 +1,85 @@
+#pragma once
+
+#include "io/buffer_pool.h"
+
+#include "grpc/byte_budget.h"
+#include "grpc/server.h"
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace llmd::grpc {
+
+/// What one flush of a connection sends, in order: small runs are copied together, large ones are
+/// left where they are. Threading: one loop.
+class Gather {
+ public:
+  explicit Gather(io::BufferPool& buffers) : buffers_(buffers) {}
+
+  void copy(std::string_view bytes);
+  /// `bytes` must stay until sent() or keep_rest().
+  void add(std::string_view bytes);
+
+  size_t bytes() const { return bytes_; }
+  bool empty() const { return bytes_ == 0; }
+  /// Up to `views.size()` views of the front; returns how many.
+  size_t front(std::span<std::string_view> views) const;
+  /// The first `n` bytes are gone.
+  void sent(size_t n);
+  /// Copies what is left, so that nothing outside is referred to any more.
+  void keep_rest();
+
+ private:
+  static constexpr size_t kReferenceBytesMin = 2048;
+  struct Run {
+    const char* data;  // null: in copied_, from `at`
+    size_t at;
+    size_t size;
+  };
+
+  io::BufferPool& buffers_;
+  io::Buffer copied_;
+  std::vector<Run> runs_;
+  size_t first_ = 0;
+  size_t bytes_ = 0;
+};
+
+/// The unsent messages of one call. Copied bytes are in `own_`, bytes that stay are referred to.
+/// Threading: one loop.
+class OutputQueue {
+ public:
+  OutputQueue(io::BufferPool& buffers, ByteBudget& budget) : buffers_(buffers), share_(budget) {}
+
+  /// Appends one message with its framing.
+  void push(std::span<const Piece> pieces);
+  size_t bytes() const { return bytes_; }
+  /// The part of bytes() that takes memory here.
+  size_t own_bytes() const { return own_.size() - own_sent_; }
+  /// Moves the first `n` bytes to `gather`. What is referred to stays until the next push().
+  void pop(size_t n, Gather& gather);
+  /// Gives memory back when nothing is unsent. Requires: no gather refers to what was popped.
+  void release_drained() {
+    if (bytes_ > 0) return;
+    own_.release();
+    own_sent_ = 0;
+    share_.force(0);
+  }
+
+ private:
+  struct Run {
+    const char* data;  // null: the next bytes of own_
+    size_t size;
+  };
+  void append_own(std::string_view bytes);
+
+  io::BufferPool& buffers_;
+  BudgetShare share_;
+  io::Buffer own_;
+  size_t own_sent_ = 0;
+  std::vector<Run> runs_;
+  size_t first_ = 0;
+  size_t bytes_ = 0;
+};
+
+}  // namespace llmd::grpc

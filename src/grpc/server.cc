@@ -1,0 +1,153 @@
+#include "grpc/server.h"
+
+#include "connection.h"
+
+#include "base/check.h"
+#include "base/log.h"
+
+#include <array>
+#include <cerrno>
+#include <sys/socket.h>
+
+namespace llmd::grpc {
+namespace {
+
+/// How long accepting rests when the process is out of files.
+constexpr Nanos kAcceptRetry = std::chrono::milliseconds(100);
+
+}  // namespace
+
+ServerMetrics ServerMetrics::of(metric::Registry& registry) {
+  auto& limits = registry.family({"llmd_grpc_limits_total",
+                                  metric::Kind::kCounter,
+                                  "Times that a gRPC peer met a limit of the server.",
+                                  {"limit"},
+                                  {},
+                                  {}});
+  const auto limit = [&](std::string_view name) {
+    return limits.counter(std::array<std::string_view, 1>{name});
+  };
+  return {.connections = registry
+                             .family({"llmd_grpc_connections",
+                                      metric::Kind::kGauge,
+                                      "Open connections of gRPC peers.",
+                                      {},
+                                      {},
+                                      {}})
+                             .gauge({}),
+          .connections_refused = limit("connections"),
+          .headers_refused = limit("header-list"),
+          .messages_refused = limit("message"),
+          .resets_refused = limit("resets"),
+          .control_frames_refused = limit("control-frames"),
+          .stalls = limit("stream-output"),
+          .timeouts = limit("timeout"),
+          .protocol_errors = limit("protocol")};
+}
+
+void Server::State::on_ready(uint32_t ready) {
+  if (ready & io::kReadable) accept_all();
+}
+
+void Server::State::accept_all() {
+  while (listener) {
+    io::Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd) {
+      ++connection_count;
+      add(std::move(fd));
+      continue;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      log::warn("cannot accept connections for want of files or memory");
+      accept_retry.arm(kAcceptRetry, [this] { accept_all(); });
+      return;
+    }
+  }
+}
+
+/// Serves `fd`, which is counted already.
+void Server::State::add(io::Fd fd) {
+  const size_t max = context.options.connections_max;
+  if (stopping || (max > 0 && connections.size() >= max)) {
+    if (!stopping) context.metrics.connections_refused.add();
+    --connection_count;
+    return;
+  }
+  connections.emplace_front(*this, std::move(fd));
+  connections.front().self = connections.begin();
+}
+
+void Server::State::erase(Connection& connection) {
+  connections.erase(connection.self);
+  --connection_count;
+  if (stopping && connections.empty()) finish_stop();
+}
+
+void Server::State::finish_stop() {
+  if (grace) grace->cancel();
+  if (auto done = std::exchange(on_stopped, {})) done();
+}
+
+Server::Server(io::Loop& loop, ServerOptions options, std::vector<Method> methods,
+               ByteBudget& budget, ServerMetrics metrics)
+    : state_(
+          std::make_unique<State>(loop, std::move(options), std::move(methods), budget, metrics)) {}
+
+Server::~Server() {
+  State& state = *state_;
+  state.on_stopped = {};
+  if (state.listener) state.context.loop.forget(state);
+  state.listener.reset();
+  for (auto& connection : state.connections) connection.close(StatusCode::kUnavailable);
+  state.connections.clear();
+}
+
+Status Server::listen() {
+  State& state = *state_;
+  const auto& options = state.context.options;
+  LLMD_TRY_ASSIGN(auto address, io::SocketAddress::parse(options.host, options.port));
+  LLMD_TRY_ASSIGN(state.listener, io::listen_tcp(address));
+  io::set_no_delay(state.listener.get());  // accepted sockets inherit it
+  state.port = io::SocketAddress::of(state.listener.get()).port();
+  state.context.loop.watch(state.listener.get(), state);
+  return {};
+}
+
+uint16_t Server::port() const {
+  return state_->port;
+}
+
+void Server::hand_over(io::Fd connection) {
+  State& state = *state_;
+  ++state.connection_count;
+  state.context.loop.post(
+      [&state, guard = std::weak_ptr(state.alive), fd = std::move(connection)]() mutable {
+        if (guard.lock()) state.add(std::move(fd));
+      });
+}
+
+void Server::stop(Nanos grace, std::move_only_function<void()> done) {
+  State& state = *state_;
+  CHECK(!state.stopping);
+  state.stopping = true;
+  state.on_stopped = std::move(done);
+  if (state.listener) state.context.loop.forget(state);
+  state.listener.reset();
+  state.accept_retry.cancel();
+  for (auto& connection : state.connections) connection.drain();
+  if (state.connections.empty()) return state.finish_stop();
+  state.grace = std::make_unique<io::Timer>(state.context.loop);
+  state.grace->arm(grace, [&state] {
+    for (auto& connection : state.connections) connection.close(StatusCode::kUnavailable);
+  });
+}
+
+size_t Server::connections() const {
+  return state_->connection_count;
+}
+size_t Server::open_calls() const {
+  return state_->context.open_calls;
+}
+
+}  // namespace llmd::grpc
