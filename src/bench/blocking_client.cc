@@ -18,7 +18,10 @@ std::string_view failure_text(http::Failure failure) {
   switch (failure) {
     case http::Failure::kConnect:
       return "cannot connect";
+    case http::Failure::kStale:
+    case http::Failure::kUnsent:
     case http::Failure::kReset:
+    case http::Failure::kBroken:
       return "connection closed before the answer was complete";
     case http::Failure::kTimeout:
       return "no answer in time";

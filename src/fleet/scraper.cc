@@ -103,7 +103,10 @@ class Target final : http::CallHandler {
     switch (failure) {
       case http::Failure::kConnect:
         return failed("cannot connect");
+      case http::Failure::kStale:
+      case http::Failure::kUnsent:
       case http::Failure::kReset:
+      case http::Failure::kBroken:
         return failed("connection closed");
       case http::Failure::kTimeout:
         return failed("timed out");

@@ -69,7 +69,7 @@ uint64_t Client::connections_made() const {
 
 void Call::start(const Destination& destination, const CallRequest& request) {
   CHECK(!active());
-  connection_ = &client_->state_->connection_to(destination, false);
+  connection_ = &client_->state_->connection_to(destination, request.fresh_connection);
   connection_->begin(*this, request);
 }
 
@@ -78,11 +78,14 @@ void Call::abort() {
 }
 
 void Call::pause() {
-  if (connection_) connection_->paused_ = true;
+  if (!connection_) return;
+  connection_->paused_ = true;
+  if (connection_->head_done_) connection_->deadline_.clear();
 }
 
 void Call::resume() {
   if (!connection_ || !std::exchange(connection_->paused_, false)) return;
+  if (connection_->head_done_) connection_->deadline_.set(client_->state_->options.body_timeout);
   if (connection_->readable_) client_->loop().at_turn_end(*connection_);
 }
 

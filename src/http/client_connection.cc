@@ -4,6 +4,8 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -143,6 +145,7 @@ void ClientConnection::send() {
     }
     if (n < 0 || static_cast<size_t>(n) < total) {
       blocked_ = true;
+      if (!head_done_) deadline_.set(client_.options.response_timeout);
       return;
     }
   }
@@ -150,6 +153,7 @@ void ClientConnection::send() {
 }
 
 void ClientConnection::count_sent(size_t n) {
+  bytes_sent_ += n;
   while (n > 0) {
     const size_t left = pieces_[next_piece_].size() - piece_sent_;
     if (n < left) {
@@ -177,6 +181,7 @@ void ClientConnection::receive() {
       return end_of_stream(n < 0);
     }
     answered_ = true;
+    if (head_done_) deadline_.set(client_.options.body_timeout);
     if (static_cast<size_t>(n) < limit && !peer_gone_) readable_ = false;
     if (continues_head) into.commit(static_cast<size_t>(n));
     const size_t size = continues_head ? into.size() : static_cast<size_t>(n);
@@ -227,7 +232,7 @@ ClientConnection::Next ClientConnection::report_head(std::string_view head_bytes
     framing_ = head->framing;
     body_left_ = head->content_length;
     decoder_.reset();
-    deadline_.clear();
+    deadline_.set(client_.options.body_timeout);
     call->handler_->on_response(*head);
   }
   return state_ == State::kActive ? Next::kRead : Next::kStop;
@@ -280,11 +285,25 @@ void ClientConnection::end_of_stream(bool reset) {
     report({}, true, 0);
     return;
   }
-  fail(Failure::kReset);
+  fail(failure_at_end());
+}
+
+Failure ClientConnection::failure_at_end() const {
+  if (answered_) return Failure::kBroken;
+  if (reused_ && !peer_took_any()) return Failure::kStale;
+  return sent() ? Failure::kReset : Failure::kUnsent;
+}
+
+bool ClientConnection::peer_took_any() const {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
+  // The connection's opening counts as one byte.
+  return info.tcpi_bytes_acked > bytes_sent_earlier_ + 1;
 }
 
 void ClientConnection::fail(Failure failure) {
-  if (failure == Failure::kReset && reused_ && !answered_ && call) {
+  if (failure == Failure::kStale && client_.options.resend_stale && call) {
     client_.connection_to(peer_.destination, true).begin_again(*this);
     return close();
   }
@@ -314,6 +333,7 @@ void ClientConnection::rest() {
   head_.release();
   pieces_.clear();
   next_piece_ = piece_sent_ = 0;
+  bytes_sent_earlier_ = bytes_sent_;
   scanner_.reset();
   peer_.idle.push_back(this);
   ++client_.idle;

@@ -75,6 +75,9 @@ struct ClientConnection final : io::Pollable, io::TurnTask {
   friend class Call;
   friend struct Client::State;
   enum class State : uint8_t { kConnecting, kActive, kIdle, kClosed };
+  /// Whether the other end has acknowledged any byte of the current request.
+  bool peer_took_any() const;
+  Failure failure_at_end() const;
   /// What became of bytes that were read.
   enum class Next : uint8_t { kRead, kStop };
 
@@ -118,6 +121,8 @@ struct ClientConnection final : io::Pollable, io::TurnTask {
       pieces_;  // that head and the body; kept whole for sending them again
   size_t next_piece_ = 0;
   size_t piece_sent_ = 0;
+  uint64_t bytes_sent_ = 0;          // over the life of the connection
+  uint64_t bytes_sent_earlier_ = 0;  // of them, by requests before the current one
   HeadScanner scanner_;
   ChunkDecoder decoder_;
   io::Buffer partial_;  // a head that came in parts

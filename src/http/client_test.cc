@@ -175,9 +175,9 @@ TEST_F(ClientTest, AnswersToHeadHaveNoBody) {
 TEST_F(ClientTest, ReportsBrokenAndMalformedAnswers) {
   const std::pair<std::string, Failure> cases[] = {
       {"", Failure::kReset},
-      {"HTTP/1.1 200 OK\r\nContent-Le", Failure::kReset},
-      {kHead + "Content-Length: 5\r\n\r\nabc", Failure::kReset},
-      {kHead + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", Failure::kReset},
+      {"HTTP/1.1 200 OK\r\nContent-Le", Failure::kBroken},
+      {kHead + "Content-Length: 5\r\n\r\nabc", Failure::kBroken},
+      {kHead + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", Failure::kBroken},
       {kHead + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n", Failure::kProtocol},
       {kHead + "Transfer-Encoding: gzip\r\n\r\n", Failure::kProtocol},
       {"HTTP/1.1 101 Switching Protocols\r\n\r\n", Failure::kProtocol},
@@ -257,7 +257,61 @@ TEST_F(ClientTest, SendsAgainWhenAKeptConnectionTurnsOutClosed) {
   settle(loop);
   second.close();
   EXPECT_TRUE(pump(loop, [&] { return reader->done(); }));
-  EXPECT_EQ(*reader->failure, Failure::kReset) << "not after a byte of the answer";
+  EXPECT_EQ(*reader->failure, Failure::kBroken) << "not after a byte of the answer";
+}
+
+TEST_F(ClientTest, CanReportAStaleConnectionInstead) {
+  Client strict(loop, {.resend_stale = false});
+  const auto begin = [&](bool fresh) {
+    reader = std::make_unique<Reader>();
+    call = std::make_unique<Call>(strict, *reader);
+    call->start(to(listener.port()), {.host = "h", .fresh_connection = fresh});
+  };
+  begin(false);
+  Wire wire = listener.accept(loop);
+  EXPECT_TRUE(wire.sees(loop, "\r\n\r\n"));
+  answer(wire, kOk);
+  wire.close();  // the loop has not seen it yet
+  begin(false);
+  EXPECT_TRUE(pump(loop, [&] { return reader->done(); }));
+  EXPECT_EQ(*reader->failure, Failure::kStale);
+
+  begin(false);
+  Wire second = listener.accept(loop);
+  EXPECT_TRUE(second.sees(loop, "\r\n\r\n"));
+  answer(second, kOk);
+  begin(true);
+  Wire third = listener.accept(loop);
+  EXPECT_TRUE(third.sees(loop, "\r\n\r\n")) << "a fresh connection was asked for";
+  answer(third, kOk);
+  EXPECT_EQ(reader->data, "ok");
+  call.reset();
+}
+
+TEST_F(ClientTest, AServerThatTookARequestOnAKeptConnectionAndDiedIsNotAStaleConnection) {
+  start();
+  Wire wire = listener.accept(loop);
+  EXPECT_TRUE(wire.sees(loop, "\r\n\r\n"));
+  answer(wire, kOk);
+  wire.forget_seen();
+  const std::string_view body[] = {"poison"};
+  start(body, "POST");
+  EXPECT_TRUE(wire.sees(loop, "poison"));
+  wire.close();
+  EXPECT_TRUE(pump(loop, [&] { return reader->done(); }));
+  ASSERT_TRUE(reader->failure) << "it must not be sent again";
+  EXPECT_EQ(*reader->failure, Failure::kReset);
+}
+
+TEST_F(ClientTest, ARequestCutOffWhileItIsSentIsUnsent) {
+  const std::string large(20 << 20, 'x');
+  const std::string_view body[] = {large};
+  start(body, "POST");
+  Wire wire = listener.accept(loop);
+  EXPECT_TRUE(wire.sees(loop, "\r\n\r\n"));
+  wire.close();
+  EXPECT_TRUE(pump(loop, [&] { return reader->done(); }));
+  EXPECT_EQ(*reader->failure, Failure::kUnsent);
 }
 
 TEST_F(ClientTest, AbortClosesTheConnectionAtOnce) {

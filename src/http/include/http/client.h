@@ -18,10 +18,14 @@ struct Destination {
   uint64_t generation = 0;
 };
 
+/// How a call failed. After the first three no server has seen the whole request.
 enum class Failure : uint8_t {
   kConnect,   // no connection could be made, in time
-  kReset,     // closed or reset before the answer was complete
-  kTimeout,   // no answer in time
+  kStale,     // a kept connection had been closed before anything of the request reached its end
+  kUnsent,    // closed or reset before the request had been handed over whole
+  kReset,     // closed or reset after that, before any byte of the answer
+  kBroken,    // closed or reset after the first byte of the answer
+  kTimeout,   // no answer, or no more of it, in time
   kProtocol,  // the answer is not valid HTTP/1.1
 };
 
@@ -57,14 +61,20 @@ struct CallRequest {
   std::span<const std::string_view> body;  // pieces, sent one after the other
   /// Send Content-Length: 0 for an empty body (POST, PUT and PATCH do so anyway).
   bool explicit_length = false;
+  /// Not over a kept connection.
+  bool fresh_connection = false;
 };
 
 struct ClientOptions {
   Nanos connect_timeout = std::chrono::seconds(2);
-  Nanos response_timeout{0};  // from the last byte sent to the head of the answer; 0: none
+  Nanos response_timeout{0};  // from the last bytes sent to the head of the answer; 0: none
+  Nanos body_timeout{0};      // between two reads of the answer's body, while not paused; 0: none
   Nanos idle_timeout = std::chrono::seconds(
       4);  // of a kept connection; below the 5 s after which common servers close theirs
   size_t idle_max = 1024;  // kept connections per destination; 0: none is reused
+  /// A call that finds its kept connection stale is sent once more over a new one; otherwise it
+  /// fails with kStale.
+  bool resend_stale = true;
   size_t head_bytes_max = 64 * 1024;
   size_t headers_max = 256;
 };
@@ -75,8 +85,9 @@ struct ClientConnection;
 /// One request and its answer, over a kept or a new connection. Embed it; it may be used for many
 /// requests, one after the other. Destroying or aborting it closes its connection at once.
 ///
-/// A request that fails on a kept connection before any byte of the answer is sent once more over a
-/// new one: the server had closed the idle connection at that moment.
+/// A kept connection may turn out to be stale: the server closed it while the request was on its
+/// way. The kernel knows whether the server's end has acknowledged any byte of the request, so this
+/// is told apart from a server that took the request and then died.
 class Call {
  public:
   Call(Client& client, CallHandler& handler) : client_(&client), handler_(&handler) {}
