@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "fleet/health.h"
 
 #include <atomic>
 #include <cstdint>
@@ -75,6 +76,7 @@ class Endpoint {
   MetricsSlot metrics;
   /// Requests sent to this endpoint by this process and not finished.
   std::atomic<int64_t> open_requests{0};
+  EndpointHealth health;
 
  private:
   const EndpointSpec spec_;
