@@ -19,8 +19,13 @@ std::shared_ptr<const T> loop_local(std::shared_ptr<const T> shared) {
 
 }  // namespace
 
-Director::Director(fleet::Fleet& fleet, metric::Registry& metrics, const Clock& clock)
-    : fleet_(fleet), clock_(clock), probe_(std::make_unique<RequestProbe>(metrics)) {
+Director::Director(fleet::Fleet& fleet, metric::Registry& metrics, const Clock& clock,
+                   const DirectorOptions& options)
+    : fleet_(fleet),
+      clock_(clock),
+      retry_(options.retry),
+      ejector_(fleet, metrics, options.ejection),
+      probe_(std::make_unique<RequestProbe>(metrics)) {
   subscription_ = fleet_.subscribe([this](const fleet::SnapshotPtr& snapshot) {
     std::lock_guard lock(mutex_);
     for (auto* loop : loops_) loop->post_snapshot(snapshot);

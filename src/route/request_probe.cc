@@ -138,6 +138,17 @@ metric::Histogram plain_histogram(metric::Registry& r, std::string_view name, st
   return r.family({name, Kind::kHistogram, help, {}, buckets, std::move(twins)}).histogram({});
 }
 
+std::array<metric::Counter, kUpstreamFailures> by_failure(metric::Registry& r,
+                                                          std::string_view name,
+                                                          std::string_view help) {
+  auto& family = r.family({name, Kind::kCounter, help, {"cause"}, {}, {}});
+  std::array<metric::Counter, kUpstreamFailures> counters;
+  for (size_t i = 0; i < counters.size(); ++i)
+    counters[i] = family.counter(
+        std::array<std::string_view, 1>{failure_name(static_cast<UpstreamFailure>(i))});
+  return counters;
+}
+
 }  // namespace
 
 RequestProbe::RequestProbe(metric::Registry& r)
@@ -165,6 +176,17 @@ RequestProbe::RequestProbe(metric::Registry& r)
                               {},
                               {}})
                         .counter({})),
+      upstream_failures(by_failure(r, "llmd_upstream_failures_total",
+                                   "Requests that an endpoint failed, tries counted one by one.")),
+      retries(
+          by_failure(r, "llmd_retries_total", "Requests sent once more, by what failed before.")),
+      retries_exhausted(r.family({"llmd_retries_exhausted_total",
+                                  Kind::kCounter,
+                                  "Requests that failed after more than one try.",
+                                  {},
+                                  {},
+                                  {}})
+                            .counter({})),
       families_(std::make_shared<Families>(r)),
       models_(std::make_shared<metric::LabelGuard>(kLabelValuesMax)),
       fairness_(std::make_shared<metric::LabelGuard>(kLabelValuesMax)) {}

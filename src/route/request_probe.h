@@ -2,6 +2,7 @@
 
 #include "base/result.h"
 #include "metric/registry.h"
+#include "route/retry.h"
 
 #include <array>
 #include <cstdint>
@@ -48,6 +49,9 @@ class RequestProbe {
   metric::Histogram scheduling;
   metric::Counter producers_failed;  // decisions made with less than the configured inputs
   metric::Counter stale_resumes;     // results that came after their request had moved on
+  /// By UpstreamFailure: failed tries, and those that another try followed.
+  std::array<metric::Counter, kUpstreamFailures> upstream_failures, retries;
+  metric::Counter retries_exhausted;  // requests that ended with their last permitted try
 
  private:
   struct Families;

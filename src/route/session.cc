@@ -12,8 +12,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 
 namespace llmd::route {
 
@@ -25,7 +23,6 @@ using schedule::RequestContext;
 namespace {
 
 constexpr std::string_view kDefaultFairnessId = "default-flow";
-constexpr std::string_view kRoleLabel = "llm-d.ai/role";
 
 std::string_view path_of(std::string_view target) {
   return target.substr(0, target.find('?'));
@@ -37,45 +34,7 @@ std::string_view either(HeaderView headers, std::string_view name, std::string_v
   return value ? *value : headers.get(old_name);
 }
 
-/// Whether the endpoint may answer a request that is not an inference: not a prefill- or
-/// encode-only server.
-bool serves_clients(const fleet::Endpoint& endpoint) {
-  const auto* role = endpoint.label(kRoleLabel);
-  return !role || (*role != "prefill" && *role != "encode" && *role != "encode-prefill");
-}
-
-struct HttpFailure {
-  int status;
-  std::string_view text;
-};
-HttpFailure describe(UpstreamFailure failure) {
-  switch (failure) {
-    case UpstreamFailure::kConnect:
-      return {503, "cannot connect to the model server"};
-    case UpstreamFailure::kReset:
-      return {503, "the model server closed the connection before answering"};
-    case UpstreamFailure::kTimeout:
-      return {504, "the model server did not answer in time"};
-    case UpstreamFailure::kProtocol:
-      return {502, "the model server's answer is not valid HTTP"};
-  }
-  return {500, ""};
-}
-
 }  // namespace
-
-std::string_view state_name(State state) {
-  constexpr std::array<std::string_view, kStates> names = {"idle",      "receiving", "waiting",
-                                                           "producing", "forwarded", "responding"};
-  return names[static_cast<size_t>(state)];
-}
-
-std::string_view event_name(Event event) {
-  constexpr std::array<std::string_view, kEvents> names = {
-      "headers",          "body",          "end",          "resume",          "deadline", "drain",
-      "response-headers", "response-body", "response-end", "upstream-failed", "abort"};
-  return names[static_cast<size_t>(event)];
-}
 
 struct Session::Impl {
   /// Lets a late resume find out that its session is gone.
@@ -105,6 +64,8 @@ struct Session::Impl {
   bool committed = false;
   bool running = false;
   int response_status = 0;
+  Attempts attempts;
+  bool ejected_too = false;  // ejected endpoints are candidates: without them none is left
   TimePoint decided{};
   ResponseMeter meter;
 
@@ -171,7 +132,8 @@ struct Session::Impl {
     view = {};
     series = nullptr;
     next_producer = 0;
-    producer_late = committed = running = made_request_id = false;
+    producer_late = committed = running = made_request_id = ejected_too = false;
+    attempts.reset();
     response_status = 0;
     decided = {};
     meter = {};
@@ -188,9 +150,12 @@ struct Session::Impl {
     auto& c = *context;
     c.snapshot = loop.snapshot_;
     auto eligible = arena->array<fleet::Endpoint*>(c.snapshot->endpoints.size());
+    const Choice choice(*c.snapshot, attempts, ejected_too, clock);
     size_t n = 0;
     for (const auto& endpoint : c.snapshot->endpoints)
-      if (serves_clients(*endpoint)) eligible[n++] = endpoint.get();
+      if (choice.includes(*endpoint) && serves_clients(*endpoint)) eligible[n++] = endpoint.get();
+    if (n == 0 && choice.leaves_out_ejected() && !std::exchange(ejected_too, true))
+      return route_without_body();
     if (n == 0) return refuse({Code::kInternal, "no pods available in datastore", {}});
     endpoints = eligible.subspan(loop.host_.rng.below(n), 1);
     decided = clock.now();
@@ -245,20 +210,22 @@ struct Session::Impl {
             "rejected-shutting-down"});
   }
 
+  bool leaves_out_ejected = false;
   std::span<Candidate> located;  // room for candidates, reused when admission asks again
 
-  /// The endpoints as they are now, with their metrics. Taken after admission, and by admission
-  /// while it decides.
+  /// The endpoints that may serve the request now, with their metrics. Taken after admission, by
+  /// admission while it decides, and for each further try.
   std::span<const Candidate> locate() {
     auto& c = *context;
     c.snapshot = loop.snapshot_;
-    const size_t n = c.snapshot->endpoints.size();
-    if (located.size() < n) located = arena->array<Candidate>(n);
+    const auto& pool = c.snapshot->endpoints;
+    if (located.size() < pool.size()) located = arena->array<Candidate>(pool.size());
+    const Choice choice(*c.snapshot, attempts, ejected_too, clock);
+    size_t n = 0;
+    for (const auto& endpoint : pool)
+      if (choice.includes(*endpoint)) located[n++] = {endpoint.get(), endpoint->metrics.load()};
+    leaves_out_ejected = choice.leaves_out_ejected();
     c.candidates = located.first(n);
-    for (size_t i = 0; i < c.candidates.size(); ++i) {
-      auto& endpoint = *c.snapshot->endpoints[i];
-      c.candidates[i] = {&endpoint, endpoint.metrics.load()};
-    }
     return c.candidates;
   }
 
@@ -318,17 +285,19 @@ struct Session::Impl {
 
   void decide() {
     auto& c = *context;
-    for (const auto& step : pipeline->admitters)
-      if (auto ok = step.plugin->admit(c); !ok) {
-        auto error = std::move(ok).error();
-        error.message = fmt::format("request cannot be admitted: {}", error.message);
-        return refuse(std::move(error));
-      }
+    if (!attempts.any())
+      for (const auto& step : pipeline->admitters)
+        if (auto ok = step.plugin->admit(c); !ok) {
+          auto error = std::move(ok).error();
+          error.message = fmt::format("request cannot be admitted: {}", error.message);
+          return refuse(std::move(error));
+        }
     const TimePoint begin = clock.now();
     auto scheduled = schedule::run_scheduler(c, *pipeline);
     decided = clock.now();
     director.probe_->scheduling.observe(seconds(decided - begin));
     if (!scheduled) {
+      if (leaves_out_ejected && !std::exchange(ejected_too, true)) return schedule_again();
       director.probe_->attempts(false, c.target_model, "", "", "").add();
       return refuse(std::move(scheduled).error());
     }
@@ -341,9 +310,19 @@ struct Session::Impl {
     for (size_t i = 0; i < list.size(); ++i) list[i] = c.candidates[result.targets[i]].endpoint;
     endpoints = list;
     series = &loop.series_->get(labels());
-    series->requests.add();
-    series->request_bytes.observe(static_cast<double>(c.request_bytes));
+    if (!attempts.any()) {
+      series->requests.add();
+      series->request_bytes.observe(static_cast<double>(c.request_bytes));
+    }
     send();
+  }
+
+  /// Decides anew, with the endpoints as they are now.
+  void schedule_again() {
+    state = State::kProducing;
+    schedule::prepare(*context, *pipeline);
+    next_producer = 0;
+    screen();
   }
 
   /// All hooks run. One failure keeps its code; several become Internal with their texts joined.
@@ -369,9 +348,10 @@ struct Session::Impl {
 
   void send() {
     auto& c = *context;
-    director.probe_->request_processing.observe(seconds(decided - c.received));
+    if (!attempts.any()) director.probe_->request_processing.observe(seconds(decided - c.received));
     state = State::kForwarded;
     charged_endpoint = endpoints[0];
+    if (!charged_endpoint->health.healthy()) director.ejector_.sent(*charged_endpoint, decided);
     charged_endpoint->open_requests.fetch_add(1, std::memory_order_relaxed);
     if (series && !c.target_model.empty()) {
       series->running.add(1);
@@ -383,7 +363,7 @@ struct Session::Impl {
       id[0] = {"x-request-id", c.request_id};
       set = id;
     }
-    sink.forward({endpoints, set, {}});
+    sink.forward({endpoints, set, {}, attempts.wants_fresh_connection()});
   }
 
   RequestLabels labels() const {
@@ -435,16 +415,25 @@ struct Session::Impl {
 
   // --- refusals and ends
 
-  void refuse(Error error) { answer(std::move(error), 0); }
+  /// A request that an endpoint has failed is answered with that: its further tries are our doing.
+  void refuse(Error error) {
+    if (attempts.any()) return answer_failure(attempts.last_failure());
+    answer(std::move(error), 0);
+  }
+
+  void answer_failure(UpstreamFailure failure) {
+    if (attempts.tries() > 1) director.probe_->retries_exhausted.add();
+    const auto [status, text] = describe(failure);
+    answer({Code::kServiceUnavailable, std::string(text), {}}, status);
+  }
 
   /// Ends the request with a reply of our own. `status` 0: the code's own.
   void answer(Error error, int status) {
     auto& c = *context;
     director.probe_->count_error(labels(), error.code);
-    if (state != State::kForwarded)
+    if (state != State::kForwarded && !attempts.any())
       director.probe_->request_processing.observe(seconds(clock.now() - c.received));
     if (status == 0) status = http_status(error.code);
-    response_status = status;
     const auto text =
         arena->copy(fmt::format("inference error: {} - {}", code_name(error.code), error.message));
     const auto reason = arena->copy(error.drop_reason);
@@ -489,9 +478,33 @@ struct Session::Impl {
 
   // --- response side
 
+  void upstream_failed(UpstreamFailure failure) {
+    const auto& probe = *director.probe_;
+    probe.upstream_failures[static_cast<size_t>(failure)].add();
+    if (state == State::kResponding) return abort(EndCause::kError);
+    auto& endpoint = *endpoints[0];
+    const auto& c = *context;
+    if (failure == UpstreamFailure::kConnect)
+      director.ejector_.failed(endpoint, fleet::Ejector::Cause::kConnect, *c.snapshot, clock.now());
+    if (!attempts.another_after(failure, endpoint, director.retry_)) return answer_failure(failure);
+    probe.retries[static_cast<size_t>(failure)].add();
+    log::info("endpoint failed, trying again", {{"x-request-id", c.request_id},
+                                                {"endpoint", endpoint.host_port()},
+                                                {"cause", failure_name(failure)},
+                                                {"try", attempts.tries()},
+                                                {"seconds", seconds(clock.now() - c.received)}});
+    end_hooks(EndCause::kError);
+    c.request ? schedule_again() : route_without_body();
+  }
+
   void response_headers(int status, HeaderView headers) {
     state = State::kResponding;
     response_status = status;
+    if (status >= 500)
+      director.ejector_.failed(*charged_endpoint, fleet::Ejector::Cause::kStatus5xx,
+                               *context->snapshot, clock.now());
+    else
+      director.ejector_.answered(*charged_endpoint);
     const bool streaming = view.stream || headers.get("content-type").find("text/event-stream") !=
                                               std::string_view::npos;
     auto* usage = parser ? parser->scan_response(context->path, streaming, *arena) : nullptr;
@@ -565,10 +578,7 @@ void Session::on_response_end() {
 }
 
 void Session::on_upstream_failed(UpstreamFailure failure) {
-  if (!impl_->accept(Event::kUpstreamFailed)) return;
-  if (impl_->state == State::kResponding) return impl_->abort(EndCause::kError);
-  const auto [status, text] = describe(failure);
-  impl_->answer({Code::kServiceUnavailable, std::string(text), {}}, status);
+  if (impl_->accept(Event::kUpstreamFailed)) impl_->upstream_failed(failure);
 }
 
 void Session::on_abort(EndCause cause) {

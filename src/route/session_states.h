@@ -12,7 +12,7 @@ enum class State : uint8_t {
   kIdle,        // no request, or the last one is finished
   kReceiving,   // head seen, body arriving
   kWaiting,     // admission answered "suspended"
-  kProducing,   // a producer answered "suspended"
+  kProducing,   // a producer answered "suspended"; also between two tries
   kForwarded,   // sent to an endpoint, its answer has not begun
   kResponding,  // the answer is passing through
 };

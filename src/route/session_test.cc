@@ -127,7 +127,8 @@ class CountingHooks final : public schedule::PreRequest, public schedule::Respon
 
 class SessionTest : public ::testing::Test, public SessionSink {
  protected:
-  SessionTest() : fleet_(), director_(fleet_, metrics_, clock_) {
+  explicit SessionTest(const DirectorOptions& options = {})
+      : director_(fleet_, metrics_, clock_, options) {
     auto pipeline = std::make_shared<schedule::Pipeline>();
     parser_ = own(*pipeline, std::make_unique<WholeBodyParser>());
     const request::Parser* parsers[] = {parser_};
@@ -172,6 +173,7 @@ class SessionTest : public ::testing::Test, public SessionSink {
 
   void forward(const Forward& f) override {
     for (auto* endpoint : f.endpoints) forwarded_.push_back(endpoint->spec().name);
+    fresh_ = f.fresh_connection;
     set_headers_.clear();
     for (const auto& h : f.set_headers) set_headers_.emplace_back(h.name, h.value);
   }
@@ -192,6 +194,9 @@ class SessionTest : public ::testing::Test, public SessionSink {
     alarm.second();
   }
 
+  bool shows(std::string_view line) { return metrics_.render().find(line) != std::string::npos; }
+
+  bool fresh_ = false;
   ManualClock clock_;
   Rng rng_{1};
   metric::Registry metrics_{1};
@@ -384,6 +389,153 @@ TEST_F(SessionTest, AnswersWhenTheEndpointFailsBeforeItsHead) {
   EXPECT_EQ(replies_.back().substr(0, 3), "504");
 }
 
+using Names = std::vector<std::string>;
+
+TEST_F(SessionTest, TriesOtherEndpointsAndChargesEachOnce) {
+  set_fleet({"a", "b", "c", "d"});
+  request();
+  session_->on_upstream_failed(UpstreamFailure::kConnect);
+  EXPECT_EQ(forwarded_, (Names{"a", "b"}));
+  EXPECT_EQ(hooks_->charged, 2);
+  EXPECT_EQ(hooks_->ends, std::vector{EndCause::kError});
+  EXPECT_EQ(fleet_.snapshot()->endpoints[0]->open_requests, 0);
+  EXPECT_EQ(fleet_.snapshot()->endpoints[1]->open_requests, 1);
+  session_->on_response_headers(200, {});
+  session_->on_response_end();
+  EXPECT_EQ(hooks_->ends, (std::vector{EndCause::kError, EndCause::kNatural}));
+  EXPECT_TRUE(replies_.empty());
+  EXPECT_TRUE(shows("llmd_retries_total{cause=\"connect\"} 1\n"));
+  EXPECT_TRUE(shows("llmd_upstream_failures_total{cause=\"connect\"} 1\n"));
+  EXPECT_TRUE(
+      shows("llm_d_epp_request_total{fairness_id=\"default-flow\",model_name=\"m\",priority="
+            "\"0\",target_model_name=\"m\"} 1\n"))
+      << "one request, however many tries";
+  forwarded_.clear();
+  request();
+  EXPECT_EQ(forwarded_, Names{"a"}) << "the next request starts with all of them";
+}
+
+TEST_F(SessionTest, GivesUpAfterThreeEndpoints) {
+  set_fleet({"a", "b", "c", "d"});
+  request();
+  session_->on_upstream_failed(UpstreamFailure::kConnect);
+  session_->on_upstream_failed(UpstreamFailure::kUnsent);
+  EXPECT_TRUE(replies_.empty());
+  session_->on_upstream_failed(UpstreamFailure::kConnect);
+  EXPECT_EQ(forwarded_, (Names{"a", "b", "c"}));
+  EXPECT_EQ(replies_, Names{"503 inference error: ServiceUnavailable - cannot connect to the "
+                            "model server"});
+  EXPECT_EQ(hooks_->charged, 3);
+  EXPECT_EQ(hooks_->ends.size(), 3u);
+  EXPECT_TRUE(shows("llmd_retries_exhausted_total 1\n"));
+}
+
+TEST_F(SessionTest, AnswersWithTheFailureWhenNoOtherEndpointIsLeft) {
+  request();
+  session_->on_upstream_failed(UpstreamFailure::kUnsent);
+  EXPECT_EQ(replies_, Names{"503 inference error: ServiceUnavailable - the model server closed the "
+                            "connection before answering"});
+}
+
+TEST_F(SessionTest, AStaleConnectionIsNoFaultOfItsEndpoint) {
+  set_fleet({"a", "b"});
+  request();
+  EXPECT_FALSE(fresh_);
+  session_->on_upstream_failed(UpstreamFailure::kStale);
+  EXPECT_EQ(forwarded_, (Names{"a", "a"}));
+  EXPECT_TRUE(fresh_);
+  session_->on_upstream_failed(UpstreamFailure::kConnect);
+  EXPECT_EQ(forwarded_, (Names{"a", "a", "b"}));
+  EXPECT_TRUE(fresh_);
+  EXPECT_TRUE(shows("llmd_retries_total{cause=\"stale\"} 1\n"));
+}
+
+TEST_F(SessionTest, DoesNotSendAgainWhatAnEndpointMayHaveDiedOf) {
+  set_fleet({"a", "b"});
+  for (const auto failure : {UpstreamFailure::kReset, UpstreamFailure::kBroken,
+                             UpstreamFailure::kTimeout, UpstreamFailure::kProtocol}) {
+    forwarded_.clear();
+    replies_.clear();
+    request();
+    session_->on_upstream_failed(failure);
+    EXPECT_EQ(forwarded_, Names{"a"}) << failure_name(failure);
+    EXPECT_EQ(replies_.size(), 1u);
+  }
+}
+
+struct EagerSessionTest : SessionTest {
+  EagerSessionTest()
+      : SessionTest({.retry = {.after_send = true}, .ejection = {.enabled = true}}) {}
+};
+
+TEST_F(EagerSessionTest, SendsAgainAfterAResetWhenToldSo) {
+  set_fleet({"a", "b"});
+  request();
+  session_->on_upstream_failed(UpstreamFailure::kReset);
+  EXPECT_EQ(forwarded_, (Names{"a", "b"}));
+  session_->on_response_headers(200, {});
+  session_->on_upstream_failed(UpstreamFailure::kBroken);
+  EXPECT_EQ(forwarded_.size(), 2u) << "not after the answer has begun";
+}
+
+TEST_F(EagerSessionTest, LeavesEjectedEndpointsOutUntilAProbeIsDue) {
+  set_fleet({"a", "b"});
+  request();
+  session_->on_upstream_failed(UpstreamFailure::kConnect);
+  session_->on_response_headers(200, {});
+  session_->on_response_end();
+  const auto ask = [&](int status) {
+    forwarded_.clear();
+    request();
+    session_->on_response_headers(status, {});
+    session_->on_response_end();
+    return forwarded_.back();
+  };
+  EXPECT_EQ(ask(200), "b");
+  clock_.advance(std::chrono::seconds(1));
+  EXPECT_EQ(ask(503), "a") << "the probe";
+  EXPECT_EQ(ask(200), "b");
+  clock_.advance(std::chrono::seconds(2));
+  EXPECT_EQ(ask(404), "a") << "the second probe";
+  EXPECT_EQ(ask(200), "a") << "an answer brought it back";
+}
+
+TEST_F(EagerSessionTest, AnEjectedEndpointIsBetterThanNone) {
+  set_fleet({"a", "b"});
+  request();
+  session_->on_upstream_failed(UpstreamFailure::kConnect);
+  session_->on_response_headers(200, {});
+  session_->on_response_end();
+  forwarded_.clear();
+  request();
+  session_->on_upstream_failed(UpstreamFailure::kConnect);
+  EXPECT_EQ(forwarded_, (Names{"b", "a"}));
+}
+
+TEST_F(EagerSessionTest, RequestsWithoutABodyAreTriedAgainToo) {
+  set_fleet({"a", "b"});
+  session_->on_headers("GET", "/v1/models", {}, true);
+  session_->on_upstream_failed(UpstreamFailure::kConnect);
+  ASSERT_EQ(forwarded_.size(), 2u);
+  EXPECT_NE(forwarded_[0], forwarded_[1]);
+  session_->on_abort();
+  EXPECT_EQ(loop_->active_sessions(), 0u);
+}
+
+TEST_F(SessionTest, MayEndBetweenTwoTries) {
+  set_fleet({"a", "b"});
+  request();
+  producer_->ready = false;
+  session_->on_upstream_failed(UpstreamFailure::kConnect);
+  EXPECT_EQ(forwarded_.size(), 1u);
+  session_->on_abort();
+  EXPECT_EQ(hooks_->charged, 1);
+  EXPECT_EQ(hooks_->ends.size(), 1u);
+  producer_->resume();
+  executor_.run();
+  EXPECT_EQ(forwarded_.size(), 1u);
+}
+
 TEST_F(SessionTest, EndsSilentlyWhenTheEndpointFailsAfterItsHead) {
   request();
   session_->on_response_headers(200, {});
@@ -438,7 +590,8 @@ TEST(SessionStates, LateEventsAreNeverIllegal) {
 /// Random event orders: nothing is answered twice, every charge is released once.
 TEST_F(SessionTest, ReleasesEveryChargeOnceUnderRandomEvents) {
   Rng rng(20261129);
-  int started = 0;
+  set_fleet({"a", "b", "c", "d"});
+  int started = 0, retried = 0;
   for (int i = 0; i < 20000; ++i) {
     switch (rng.below(12)) {
       case 0:
@@ -466,7 +619,7 @@ TEST_F(SessionTest, ReleasesEveryChargeOnceUnderRandomEvents) {
         session_->on_abort();
         break;
       case 5:
-        session_->on_upstream_failed(UpstreamFailure::kReset);
+        session_->on_upstream_failed(static_cast<UpstreamFailure>(rng.below(kUpstreamFailures)));
         break;
       case 6:
         executor_.run();
@@ -478,11 +631,13 @@ TEST_F(SessionTest, ReleasesEveryChargeOnceUnderRandomEvents) {
         if (out && rng.below(4) == 0) session_->on_response_end();
       }
     }
-    ASSERT_LE(forwarded_.size(), 1u);
+    retried += forwarded_.size() > 1;
+    ASSERT_LE(forwarded_.size(), 4u);  // three endpoints, and one again after a stale connection
     ASSERT_LE(replies_.size(), 1u);
   }
   session_->on_abort();
   EXPECT_GT(started, 500);
+  EXPECT_GT(retried, 100);
   EXPECT_EQ(static_cast<size_t>(hooks_->charged), hooks_->ends.size());
   EXPECT_EQ(loop_->active_sessions(), 0u);
 }

@@ -18,8 +18,10 @@ http::ClientOptions client_options(const ProxyOptions& options) {
   http::ClientOptions client;
   client.connect_timeout = options.connect_timeout;
   client.response_timeout = options.response_timeout;
+  client.body_timeout = options.stream_idle_timeout;
   client.idle_timeout = options.upstream_idle_timeout;
   client.idle_max = options.upstream_idle_max;
+  client.resend_stale = false;  // the session decides
   return client;
 }
 
@@ -27,8 +29,14 @@ route::UpstreamFailure translate(http::Failure failure) {
   switch (failure) {
     case http::Failure::kConnect:
       return route::UpstreamFailure::kConnect;
+    case http::Failure::kStale:
+      return route::UpstreamFailure::kStale;
+    case http::Failure::kUnsent:
+      return route::UpstreamFailure::kUnsent;
     case http::Failure::kReset:
       return route::UpstreamFailure::kReset;
+    case http::Failure::kBroken:
+      return route::UpstreamFailure::kBroken;
     case http::Failure::kTimeout:
       return route::UpstreamFailure::kTimeout;
     case http::Failure::kProtocol:
@@ -122,7 +130,8 @@ void ProxyHandler::forward(const route::Forward& forward) {
                              .host = host.empty() ? served_by_ : host,
                              .headers = headers_,
                              .body = pieces_,
-                             .explicit_length = head.framing != http::Framing::kNone});
+                             .explicit_length = head.framing != http::Framing::kNone,
+                             .fresh_connection = forward.fresh_connection});
 }
 
 void ProxyHandler::collect_headers(std::span<const HeaderField> set_headers) {

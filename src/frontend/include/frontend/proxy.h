@@ -25,12 +25,13 @@ struct ProxyOptions {
   size_t connections_max = 0;    // of clients, per loop; 0: no limit
   uint64_t body_bytes_max = 512u << 20;  // of a request; beyond it: 413
   size_t head_bytes_max = 64 * 1024;
-  Nanos head_timeout = std::chrono::seconds(30);
+  Nanos head_timeout = std::chrono::seconds(10);
   Nanos body_timeout = std::chrono::seconds(60);
   Nanos idle_timeout = std::chrono::seconds(300);  // of a client's kept connection
   Nanos write_timeout = std::chrono::seconds(60);  // of a client that takes nothing
   Nanos connect_timeout = std::chrono::seconds(2);
-  Nanos response_timeout{0};  // to the head of the answer; 0: none, as generation may take long
+  Nanos response_timeout{0};     // to the head of the answer; 0: none, as generation may take long
+  Nanos stream_idle_timeout{0};  // between two reads of an answer; 0: none
   Nanos upstream_idle_timeout = std::chrono::seconds(4);
   size_t upstream_idle_max = 1024;  // kept connections per endpoint and loop
   std::optional<uint64_t> seed;     // of the loops' random choices; none: from the system
@@ -42,9 +43,9 @@ struct ProxyOptions {
 /// Behaviour: the whole body is collected, scanned by the session as it arrives, and forwarded as
 /// the original bytes with the session's splices. Answers are relayed read by read; a client that
 /// reads slowly makes its endpoint wait. A client that leaves aborts its request upstream at once.
-/// An endpoint that fails before its answer's head makes the session reply; one that breaks off
-/// later is shown to the client as a broken connection. Headers: see headers.h. Threading: one
-/// control thread calls these functions; the loops are threads of the proxy.
+/// An endpoint that fails before its answer's head makes the session try another or reply; one that
+/// breaks off later is shown to the client as a broken connection. Headers: see headers.h.
+/// Threading: one control thread calls these functions; the loops are threads of the proxy.
 class Proxy {
  public:
   /// All three outlive the proxy. Connections to endpoints that leave `fleet` are closed.

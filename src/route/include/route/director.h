@@ -5,7 +5,9 @@
 #include "base/executor.h"
 #include "base/rng.h"
 #include "fleet/fleet.h"
+#include "fleet/health.h"
 #include "metric/registry.h"
+#include "route/retry.h"
 #include "schedule/pipeline.h"
 
 #include <cstdint>
@@ -22,12 +24,18 @@ class RequestProbe;
 class RequestSeriesCache;
 class Session;
 
+struct DirectorOptions {
+  RetryOptions retry;
+  fleet::EjectionOptions ejection{.enabled = false};
+};
+
 /// What is shared by all requests of one pool: the fleet, the configured pipeline, the metrics. A
 /// process may have several. Threading: set_pipeline() and begin_drain() from a control thread;
 /// requests use their loop's LoopDirector.
 class Director {
  public:
-  Director(fleet::Fleet& fleet, metric::Registry& metrics, const Clock& clock);
+  Director(fleet::Fleet& fleet, metric::Registry& metrics, const Clock& clock,
+           const DirectorOptions& options = {});
   ~Director();
   Director(const Director&) = delete;
   Director& operator=(const Director&) = delete;
@@ -39,6 +47,8 @@ class Director {
   /// Requests that wait for admission are refused from now on.
   void begin_drain();
 
+  fleet::Fleet& fleet() const { return fleet_; }
+
  private:
   friend class LoopDirector;
   friend class Session;
@@ -47,6 +57,8 @@ class Director {
 
   fleet::Fleet& fleet_;
   const Clock& clock_;
+  const RetryOptions retry_;
+  const fleet::Ejector ejector_;
   std::unique_ptr<RequestProbe> probe_;
   mutable std::mutex mutex_;
   schedule::PipelinePtr pipeline_;

@@ -4,6 +4,7 @@
 #include "base/result.h"
 #include "fleet/endpoint.h"
 #include "request/request_view.h"
+#include "route/retry.h"
 #include "schedule/request_context.h"
 
 #include <cstdint>
@@ -27,6 +28,7 @@ struct Forward {
   std::span<fleet::Endpoint* const> endpoints;  // the preferred first
   std::span<const HeaderField> set_headers;     // replace or add on the forwarded request
   std::span<const Splice> splices;              // in body order; usually none
+  bool fresh_connection = false;                // not over a kept one: another was stale
 };
 
 /// An answer of our own. `message` is the text of spec 01 §3 with its prefix; the front end wraps
@@ -39,8 +41,9 @@ struct Reply {
   std::string_view request_id;   // as received or made
 };
 
-/// What a session asks its front end to do; each is called at most once per request, possibly from
-/// within an on_…() call of the session. After reply() the session is finished.
+/// What a session asks its front end to do, possibly from within an on_…() call of the session.
+/// forward() comes once, and once more after a failure that permits another try; reply() at most
+/// once, last: the session is then finished.
 class SessionSink {
  public:
   virtual void forward(const Forward& forward) = 0;
@@ -49,8 +52,6 @@ class SessionSink {
  protected:
   ~SessionSink() = default;
 };
-
-enum class UpstreamFailure : uint8_t { kConnect, kReset, kTimeout, kProtocol };
 
 /// One request, from its first header to the end of its answer: a state machine that every front
 /// end drives and that never touches a socket. The legal (state, event) pairs are a table in
@@ -81,8 +82,10 @@ class Session {
   void on_response_body(std::string_view chunk);
   void on_response_end();
 
-  /// The chosen endpoint failed. Before the response's head: the session answers (reply()); after
-  /// it: the front end shows the break to the client, and the session ends with cause error.
+  /// The endpoint of the last forward() failed. Before the response's head the session releases
+  /// what it charged and schedules again without the endpoints that failed (forward()), or answers
+  /// (reply()); see RetryOptions. After the head: the front end shows the break to the client, and
+  /// the session ends with cause error.
   void on_upstream_failed(UpstreamFailure failure);
   /// The client is gone or the front end gives up. Legal in every state; nothing is emitted
   /// afterwards.
