@@ -86,7 +86,7 @@ class Bench:
 
     def router(self, interval):
         command = [self.args.llmd, "router", "--host", "127.0.0.1", "--port", str(ROUTER_PORT), "--loops", "1",
-                   "--metrics-port", str(METRICS_PORT), "--refresh-metrics-interval", interval]
+                   "--metrics-port", str(METRICS_PORT), "--refresh-metrics-interval", interval, "--drain-timeout", "0"]
         if self.args.config:
             command += ["--config-file", self.args.config]
         for i in range(BACKENDS):

@@ -37,7 +37,7 @@ start sim "$llmd" sim --port "$sim_port" --replicas "$replicas" --model "$model"
 endpoints=()
 for ((i = 0; i < replicas; i++)); do endpoints+=(--endpoint "http://127.0.0.1:$((sim_port + i))"); done
 start router "$llmd" router --host 127.0.0.1 --port "$port" --metrics-port "$metrics_port" \
-  --config-file deploy/examples/prefix-aware.yaml --refresh-metrics-interval 1s "${endpoints[@]}"
+  --config-file deploy/examples/prefix-aware.yaml --refresh-metrics-interval 1s --drain-timeout 0 "${endpoints[@]}"
 
 for _ in $(seq 100); do
   for child in "${children[@]}"; do

@@ -134,6 +134,8 @@ class Demo {
         std::to_string(options_.seed + static_cast<uint64_t>(round)),
         "--refresh-metrics-interval",
         "1s",
+        "--drain-timeout",
+        "0",
         "--config-text",
         std::string(policy.config)};
     for (const auto& engine : engines_) {

@@ -28,7 +28,6 @@
 #include <memory>
 #include <optional>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 namespace llmd {
@@ -56,7 +55,7 @@ class Router {
   void publish(config::Loaded loaded);
   void every(io::Timer& timer, Nanos interval, std::function<void()> work);
   void on_signal(int signal);
-  void drain();
+  void warn_of_endless_waits();
   frontend::ProxyOptions proxy_options();
   void expose_build();
 
@@ -77,9 +76,8 @@ class Router {
   admin::Server admin_;
   std::optional<frontend::Proxy> proxy_;
   io::Timer pool_timer_, reload_timer_;
-  std::jthread drain_;  // waits for the proxy's last requests
   bool serving_ = false;
-  bool draining_ = false;
+  Drain drain_;
 };
 
 Router::Router(RouterOptions options)
@@ -89,7 +87,8 @@ Router::Router(RouterOptions options)
       process_metrics_(metric::collect_process(metrics_)),
       control_(loops_, random_seed()),
       signals_(control_, {SIGTERM, SIGINT, SIGHUP}, [this](int signal) { on_signal(signal); }),
-      director_(fleet_, metrics_, real_clock()),
+      director_(fleet_, metrics_, real_clock(),
+                {.retry = options_.retry, .ejection = options_.ejection}),
       scraper_(control_, fleet_, metrics_,
                {.interval = options_.refresh_metrics_interval,
                 .idle_interval = options_.idle_metrics_interval}),
@@ -97,10 +96,11 @@ Router::Router(RouterOptions options)
       admin_(control_, {options_.metrics_host, options_.metrics_port, options_.ready_port},
              metrics_, director_,
              [this]() -> std::string {
-               return draining_ ? "draining" : serving_ ? "" : "starting";
+               return drain_.draining() ? "draining" : serving_ ? "" : "starting";
              }),
       pool_timer_(control_),
-      reload_timer_(control_) {}
+      reload_timer_(control_),
+      drain_(control_, options_.drain, [this](Nanos grace) { proxy_->stop(grace); }) {}
 
 Result<std::unique_ptr<fleet::Discovery>> Router::make_discovery(const config::Loaded& loaded) {
   const bool flags = !options_.endpoints.empty() || !options_.endpoints_file.empty();
@@ -141,6 +141,11 @@ frontend::ProxyOptions Router::proxy_options() {
   o.loops = loops_;
   o.seed = options_.seed;
   o.body_bytes_max = static_cast<uint64_t>(options_.body_bytes_max);
+  o.head_timeout = options_.header_timeout;
+  o.body_timeout = options_.body_idle_timeout;
+  o.connect_timeout = options_.connect_timeout;
+  o.response_timeout = options_.first_byte_timeout;
+  o.stream_idle_timeout = options_.stream_idle_timeout;
   o.hide_endpoint = options_.hide_served_endpoint;
   o.forward_delay =
       metrics_
@@ -209,23 +214,18 @@ void Router::every(io::Timer& timer, Nanos interval, std::function<void()> work)
 void Router::on_signal(int signal) {
   if (signal == SIGHUP) {
     if (reloader_) reloader_->reload();
-  } else if (draining_) {
-    log::warn("stopping at once: second signal");
-    log::stop();
-    _exit(1);
   } else {
-    log::info("stopping",
-              {{"signal", signal}, {"grace", format_duration(options_.shutdown_grace)}});
-    drain();
+    drain_.on_signal(signal);
   }
 }
 
-void Router::drain() {
-  draining_ = true;
-  drain_ = std::jthread([this] {
-    proxy_->stop(options_.shutdown_grace);
-    control_.stop();
-  });
+/// Waits without an end are a choice that an operator should know of.
+void Router::warn_of_endless_waits() {
+  if (options_.first_byte_timeout == Nanos(0))
+    log::warn(
+        "--first-byte-timeout is off: a stalled endpoint holds its requests until clients leave");
+  if (options_.stream_idle_timeout == Nanos(0))
+    log::warn("--stream-idle-timeout is off: a stalled stream is held until its client leaves");
 }
 
 int Router::run() {
@@ -233,6 +233,7 @@ int Router::run() {
         [this] { pool_metrics_.refresh(real_clock().now()); });
   if (reloader_) every(reload_timer_, kReloadTick, [this] { reloader_->tick(); });
   serving_ = true;
+  warn_of_endless_waits();
   log::info("serving", {{"address", fmt::format("{}:{}", options_.host, proxy_->port())},
                         {"admin", fmt::format("{}:{}", options_.metrics_host, admin_.port())},
                         {"endpoints", fleet_.snapshot()->endpoints.size()},

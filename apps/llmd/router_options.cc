@@ -28,6 +28,7 @@ class Flags {
             [&value, name](const std::string& text) {
               auto parsed = parse_duration(text);
               if (!parsed) throw CLI::ValidationError(name, parsed.error().message);
+              if (*parsed < Nanos(0)) throw CLI::ValidationError(name, "must not be negative");
               value = *parsed;
             },
             help)
@@ -110,8 +111,30 @@ ParsedRouterOptions parse_router_options(int argc, char** argv) {
   flags.quantity("--max-request-body", o.body_bytes_max, "larger request bodies get 413");
   app.add_flag("--hide-served-endpoint", o.hide_served_endpoint,
                "do not tell clients which endpoint answered");
-  flags.duration("--shutdown-grace", o.shutdown_grace,
-                 "how long open requests may finish after SIGTERM");
+
+  flags.duration("--header-timeout", o.header_timeout,
+                 "for a request's head to arrive whole; 0: none, as for those below");
+  flags.duration("--body-idle-timeout", o.body_idle_timeout,
+                 "between two arrivals of a request's body");
+  flags.duration("--connect-timeout", o.connect_timeout, "for a connection to an endpoint");
+  flags.duration("--first-byte-timeout", o.first_byte_timeout,
+                 "from the end of a request to the head of its answer");
+  flags.duration("--stream-idle-timeout", o.stream_idle_timeout,
+                 "between two arrivals of an answer");
+  app.add_option("--max-endpoints-tried", o.retry.endpoints_max,
+                 "endpoints that a request is sent to when one after the other fails")
+      ->check(CLI::Range(size_t{1}, route::RetryOptions::kEndpointsMost));
+  app.add_flag("--retry-after-send", o.retry.after_send,
+               "try again also when an endpoint broke off after it had the whole request");
+  bool no_ejection = false;
+  app.add_flag("--no-ejection", no_ejection, "go on choosing endpoints that fail");
+  app.add_option("--ejection-strikes", o.ejection.strikes,
+                 "5xx answers in a row that eject an endpoint")
+      ->check(CLI::Range(1, 1'000'000));
+  flags.duration("--drain-timeout", o.drain.drain_timeout,
+                 "how long serving goes on after SIGTERM, not ready");
+  flags.duration("--shutdown-grace", o.drain.shutdown_grace,
+                 "how long open requests may finish after that");
 
   int verbosity = 2;
   app.add_option("-v", verbosity, "log level: 2 default, 3 verbose, 4 debug, 5 trace");
@@ -153,6 +176,7 @@ ParsedRouterOptions parse_router_options(int argc, char** argv) {
                {"used", format_duration(kScrapeIntervalMin)}});
     o.refresh_metrics_interval = kScrapeIntervalMin;
   }
+  o.ejection.enabled = !no_ejection;
   o.log_level = level == "error"   ? log::Level::kError
                 : level == "debug" ? log::Level::kDebug
                                    : level_of(verbosity);

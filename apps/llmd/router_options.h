@@ -1,8 +1,12 @@
 #pragma once
 
+#include "drain.h"
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "fleet/health.h"
+#include "route/retry.h"
 
 #include <cstdint>
 #include <optional>
@@ -38,7 +42,17 @@ struct RouterOptions {
 
   int64_t body_bytes_max = int64_t{512} << 20;
   bool hide_served_endpoint = false;
-  Nanos shutdown_grace = std::chrono::seconds(30);
+
+  // Time-outs; 0: none.
+  Nanos header_timeout = std::chrono::seconds(10);
+  Nanos body_idle_timeout = std::chrono::seconds(60);
+  Nanos connect_timeout = std::chrono::seconds(2);
+  Nanos first_byte_timeout{0};
+  Nanos stream_idle_timeout{0};
+
+  route::RetryOptions retry;
+  fleet::EjectionOptions ejection;
+  DrainOptions drain;
 
   log::Level log_level = log::Level::kInfo;
   log::Format log_format = log::Format::kJson;

@@ -1,5 +1,6 @@
 #include "admin/server.h"
 
+#include "endpoint_states.h"
 #include "plugin_states.h"
 
 #include "http/server.h"
@@ -53,7 +54,8 @@ struct Server::State {
     const auto path = exchange.head().path();
     const auto method = exchange.head().method;
     const bool health = path == "/healthz" || path == "/readyz" || path == "/ready";
-    const bool page = path == "/metrics" || path == "/debug/plugins/state";
+    const bool page =
+        path == "/metrics" || path == "/debug/plugins/state" || path == "/debug/endpoints";
     if (!health && (health_only || !page)) return exchange.respond(404, {kText}, "not found\n");
     if (method != "GET" && method != "HEAD")
       return exchange.respond(405, {kText, {"Allow", "GET"}}, "method not allowed\n");
@@ -64,6 +66,9 @@ struct Server::State {
       return why.empty() ? exchange.respond(200, {kText}, "ok\n")
                          : exchange.respond(503, {kText}, why + "\n");
     }
+    if (path == "/debug/endpoints")
+      return exchange.respond(200, {kJson},
+                              endpoint_states(*director.fleet().snapshot(), clock.now()));
     const auto pipeline = director.pipeline();
     if (!pipeline) return exchange.respond(503, {kText}, "no configuration is loaded\n");
     exchange.respond(200, {kJson}, plugin_states(*pipeline, clock.wall()));

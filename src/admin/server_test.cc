@@ -52,6 +52,21 @@ TEST_F(AdminServerTest, SaysWhyItIsNotReady) {
   EXPECT_TRUE(ask("GET /healthz").starts_with("HTTP/1.1 200 ")) << "alive while draining";
 }
 
+TEST_F(AdminServerTest, ShowsTheHealthOfEndpoints) {
+  fleet_.set({{.name = "a", .address = "10.0.0.1", .port = 8000},
+              {.name = "b", .address = "10.0.0.2", .port = 8000}});
+  const fleet::Ejector ejector(fleet_, metrics_, {});
+  const auto pool = fleet_.snapshot();
+  ejector.failed(*pool->endpoints[1], fleet::Ejector::Cause::kConnect, *pool, real_clock().now());
+  const auto answer = ask("GET /debug/endpoints");
+  EXPECT_NE(answer.find(R"({"endpoints":[{"endpoint":"default/a","address":"10.0.0.1:8000",)"
+                        R"("generation":1,"openRequests":0,"health":"healthy",)"
+                        R"("ejectionsInARow":0,"secondsToProbe":0.000},)"),
+            std::string::npos)
+      << answer;
+  EXPECT_NE(answer.find(R"("health":"ejected","ejectionsInARow":1,)"), std::string::npos);
+}
+
 TEST_F(AdminServerTest, ShowsPluginStatesOfThePipeline) {
   EXPECT_TRUE(ask("GET /debug/plugins/state").starts_with("HTTP/1.1 503 "));
   director_.set_pipeline(std::make_shared<schedule::Pipeline>());

@@ -92,6 +92,7 @@ void Server::stop(Nanos grace, std::move_only_function<void()> done) {
   CHECK(!state.stopping);
   state.stopping = true;
   state.on_stopped = std::move(done);
+  state.accept_all();  // closing the listener would reset those that are established
   if (state.listener) state.loop.forget(state);
   state.listener.reset();
   state.accept_retry.cancel();

@@ -325,6 +325,9 @@ void ServerConnection::leave_exchange() {
 }
 
 void ServerConnection::stop_when_idle() {
+  // A request that is already here is served.
+  if (state_ == State::kIdle) readable_ = true;
+  advance();
   if (state_ == State::kIdle && !blocked_ && in_.size() == 0) close();
 }
 

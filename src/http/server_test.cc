@@ -397,6 +397,21 @@ TEST_F(ServerTest, StopsGracefully) {
   EXPECT_EQ(script.heard.back(), "abort");
 }
 
+TEST_F(ServerTest, ServesWhatHasArrivedWhenItStops) {
+  Wire known = connect();
+  settle(loop);
+  known.send(kPost);
+  Wire waiting = connect();  // in the listener's queue
+  waiting.send(kPost);
+  bool stopped = false;
+  server->stop(std::chrono::seconds(1), [&] { stopped = true; });
+  for (Wire* wire : {&known, &waiting}) {
+    EXPECT_TRUE(wire->sees_end(loop));
+    EXPECT_NE(wire->seen().find("Connection: close\r\n\r\nhello"), std::string::npos);
+  }
+  EXPECT_TRUE(pump(loop, [&] { return stopped; }));
+}
+
 TEST_F(ServerTest, PausesAcceptingAtItsLimit) {
   ServerOptions options;
   options.connections_max = 2;

@@ -140,7 +140,7 @@ class Router(Process):
         self.port = options.pop("port", None) or free_ports()
         self.metrics_port = options.pop("metrics_port", None) or free_ports()
         super().__init__("router", flags({"host": "127.0.0.1", "port": self.port, "metrics_port": self.metrics_port,
-                                          "loops": 2, **options}), log_path)
+                                          "loops": 2, "drain_timeout": "0", **options}), log_path)
         if wait_ready:
             self.wait_for("router is ready", lambda: http_ok(f"{self.admin}/readyz"))
 

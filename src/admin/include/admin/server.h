@@ -18,8 +18,8 @@ struct Options {
   uint16_t ready_port = 0;  // a second listener that serves the health paths only; 0: none
 };
 
-/// What operators and their tools read: GET /metrics, /healthz, /readyz (also /ready) and
-/// /debug/plugins/state. A port of its own, so that clients of the proxy never reach it. Threading:
+/// What operators and their tools read: GET /metrics, /healthz, /readyz (also /ready),
+/// /debug/plugins/state and /debug/endpoints. A port of its own, so that clients of the proxy never reach it. Threading:
 /// the loop's thread; construct and destroy there too, or while the loop does not run.
 class Server {
  public:

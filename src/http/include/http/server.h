@@ -142,7 +142,7 @@ class Server {
   /// Serves an accepted, non-blocking connection that comes from elsewhere.
   void adopt(io::Fd connection);
 
-  /// Stops accepting, closes idle connections, lets open exchanges finish (each answer says
+  /// Stops accepting, closes idle connections on which no request waits, lets open exchanges finish (each answer says
   /// `Connection: close`), and after `grace` aborts the rest. `done` runs when no connection is
   /// left. Call once.
   void stop(Nanos grace, std::move_only_function<void()> done = {});
