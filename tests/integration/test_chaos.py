@@ -53,7 +53,8 @@ def test_killed_and_restarted_servers(lab, tmp_path, stream):
     assert load.count("ok") > 100
     for kind, detail in load.results:
         if kind == "refused":
-            assert " 503 " in detail or " 502 " in detail, detail
+            # A server that died with a request may have worked on it; one that is gone is no reason to refuse.
+            assert " 503 " in detail and "closed the connection before answering" in detail, detail
     eventually("all gauges are zero", lambda: idle(router))
 
 

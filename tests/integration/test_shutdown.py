@@ -4,12 +4,14 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import threading
 
 import pytest
 
 from process import BINARY, eventually, free_ports, http_ok
+from upstream import answer
 from wire import Wire, chat_body, request
 
 
@@ -70,6 +72,76 @@ def test_the_grace_period_has_an_end(lab):
         router.stop(seconds=20)
         response = wire.read()
         assert response is None or not response.complete
+
+
+def test_draining_fails_readiness_first_and_serves_on(lab):
+    sim = lab.sim(inter_token_latency="20ms")
+    router = lab.router(endpoint=sim.urls, drain_timeout="2s")
+    with Wire(router.port) as kept, Wire(router.port) as open_stream:
+        kept.send(request(chat_body()))
+        assert kept.read().status == 200
+        os.kill(router.pid, signal.SIGTERM)
+        eventually("not ready", lambda: not http_ok(f"{router.admin}/readyz"))
+        assert http_ok(f"{router.admin}/healthz")
+        for wire in (kept, Wire(router.port)):
+            wire.send(request(chat_body()))
+            response = wire.read()
+            assert response.status == 200 and "connection" not in response.headers
+        open_stream.send(request(chat_body(stream=True, max_tokens=150, ignore_eos=True)))
+        assert kept.closed(), "idle connections are closed when the drain time is over"
+        response = open_stream.read()
+        assert response.complete and response.body.endswith(b"data: [DONE]\n\n")
+        assert open_stream.closed()
+    assert router.popen.wait(30) == 0
+    router.stopped = True
+
+
+def test_answers_say_that_the_connection_ends(lab):
+    release = threading.Event()
+
+    def script(connection, received):
+        release.wait(30)
+        connection.sock.sendall(answer())
+
+    upstream = lab.upstream(script=script)
+    router = lab.router(endpoint=[upstream.url])
+    with Wire(router.port) as wire:
+        wire.send(request(chat_body()))
+        eventually("under way", lambda: upstream.requests)
+        os.kill(router.pid, signal.SIGTERM)
+        eventually("no new connections", lambda: not connects(router.port))
+        release.set()
+        response = wire.read()
+        assert response.status == 200 and response.headers["connection"] == "close"
+        assert wire.closed()
+    assert router.popen.wait(30) == 0
+
+
+def connects(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_second_signal_ends_at_once(lab, first):
+    sim = lab.sim(inter_token_latency="1s")
+    router = lab.router(endpoint=sim.urls, drain_timeout="100s")
+    with Wire(router.port) as wire:
+        wire.send(request(chat_body(stream=True, max_tokens=200, ignore_eos=True)))
+        eventually("under way", lambda: router.value("llm_d_epp_request_running") == 1)
+        os.kill(router.pid, first)
+        eventually("draining", lambda: '"draining"' in router.log())
+        os.kill(router.pid, signal.SIGTERM)
+        assert router.popen.wait(10) == 1
+    router.stopped = True
+
+
+def test_ctrl_c_does_not_wait_for_load_balancers(lab):
+    router = lab.router(endpoint=[lab.upstream().url], drain_timeout="100s", shutdown_grace="100s")
+    router.stop(signal.SIGINT, seconds=10)
 
 
 def test_the_simulator_ends_on_ctrl_c(lab):
