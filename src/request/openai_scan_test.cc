@@ -57,8 +57,8 @@ class Parsed {
   bool good() const { return result_.has_value(); }
   std::string error() const { return result_ ? "" : result_.error().message; }
   std::string text(size_t prompt = 0) const { return stream(result_->prompts[prompt]); }
-  std::vector<uint32_t> tokens() const {
-    const auto ids = result_->prompts[0].token_ids;
+  std::vector<uint32_t> tokens(size_t prompt = 0) const {
+    const auto ids = result_->prompts[prompt].token_ids;
     return {ids.begin(), ids.end()};
   }
 
@@ -145,7 +145,23 @@ TEST(OpenAiScan, ErrorsCarryTheReferencesTexts) {
        "invalid completions request: must have prompt field"},
       {scan_completions, R"({"prompt":[1,"a"]})",
        "invalid completions request: must have prompt field"},
-      {scan_completions, R"({"prompt":[[1]]})",
+      {scan_completions, R"({"prompt":[[]]})",
+       "invalid completions request: must have prompt field"},
+      {scan_completions, R"({"prompt":[[1],2]})",
+       "invalid completions request: must have prompt field"},
+      {scan_completions, R"({"prompt":[1,[2]]})",
+       "invalid completions request: must have prompt field"},
+      {scan_completions, R"({"prompt":["a",[2]]})",
+       "invalid completions request: must have prompt field"},
+      {scan_completions, R"({"prompt":[[1],"a"]})",
+       "invalid completions request: must have prompt field"},
+      {scan_completions, R"({"prompt":[[1,"a"]]})",
+       "invalid completions request: must have prompt field"},
+      {scan_completions, R"({"prompt":[[1,[2]]]})",
+       "invalid completions request: must have prompt field"},
+      {scan_completions, R"({"prompt":[{"":1}]})",
+       "invalid completions request: must have prompt field"},
+      {scan_completions, R"({"prompt":[[1],null]})",
        "invalid completions request: must have prompt field"},
       {scan_completions, R"({"prompt":[-1]})",
        "invalid completions request: must have prompt field"},
@@ -193,7 +209,21 @@ TEST(CompletionScan, TokenIdsPassThrough) {
   EXPECT_EQ(p.tokens(), (std::vector<uint32_t>{0, 1, 4294967295, 2}));
 }
 
+TEST(CompletionScan, EveryTokenListIsAPrompt) {
+  for (const Scan scan : {scan_completions, scan_embeddings}) {
+    const Parsed p(scan, R"({"prompt":[[1, 2],[],[3]],"input":[[1, 2],[],[3]]})");
+    ASSERT_TRUE(p.good()) << p.error();
+    ASSERT_EQ(p->prompts.size(), 3u);
+    EXPECT_EQ(p.tokens(0), (std::vector<uint32_t>{1, 2}));
+    EXPECT_EQ(p.tokens(1), std::vector<uint32_t>{});
+    EXPECT_EQ(p.tokens(2), std::vector<uint32_t>{3});
+  }
+}
+
 TEST(CompletionScan, LastPromptWins) {
+  EXPECT_EQ(Parsed(scan_completions, R"({"prompt":[[1],[2]],"prompt":[[3]]})").tokens(),
+            std::vector<uint32_t>{3});
+  EXPECT_EQ(Parsed(scan_completions, R"({"prompt":[[1],[2]],"prompt":["b"]})").text(), "b");
   EXPECT_EQ(Parsed(scan_completions, R"({"prompt":"a","prompt":["b"]})").text(), "b");
   EXPECT_EQ(Parsed(scan_completions, R"({"prompt":[1],"prompt":"b"})").text(), "b");
 }

@@ -8,24 +8,27 @@ namespace {
 using codec::JsonKind;
 using codec::JsonValue;
 
-enum : uint8_t { kInput = kFirstOwn, kInputItem };
+enum : uint8_t { kInput = kFirstOwn, kInputItem, kListToken };
 
-/// Completions and embeddings: one field that is a string, a list of strings or a list of token
-/// ids.
+/// Completions and embeddings: one field that is a string, a list of strings, a list of token ids
+/// or a list of lists of token ids. The last of these is refused by the reference and accepted by
+/// model servers: each inner list is a prompt of its own.
 class TextScan : public OpenAiScan {
  public:
   TextScan(Api api, const codec::JsonSchema& schema, std::string_view refusal, Arena& arena)
-      : OpenAiScan(api, schema, refusal, arena), texts_(arena), tokens_(arena) {}
+      : OpenAiScan(api, schema, refusal, arena), texts_(arena), tokens_(arena), list_ends_(arena) {}
 
  protected:
   ~TextScan() = default;
 
-  void own_open(uint8_t id, JsonKind) final {
+  void own_open(uint8_t id, JsonKind kind) final {
     if (id == kInput) clear();
+    if (id == kInputItem && kind == JsonKind::kArray) require(Shape::kTokenLists);
   }
 
   void own_value(uint8_t id, const JsonValue& v) final {
     if (id == kInputItem) return item(v);
+    if (id == kListToken) return token(v);
     if (v.kind == JsonKind::kArray) {
       value_ = Range{v.begin, v.end};
       return;
@@ -39,9 +42,14 @@ class TextScan : public OpenAiScan {
 
   bool complete() const final { return !texts_.empty() || !tokens_.empty(); }
 
-  std::span<const Prompt> token_prompt() {
-    auto prompts = arena_.array<Prompt>(1);
-    prompts[0].token_ids = tokens_.view();
+  std::span<const Prompt> token_prompts() {
+    if (shape_ == Shape::kTokens) list_ends_.push_back(tokens_.size());
+    auto prompts = arena_.array<Prompt>(list_ends_.size());
+    size_t begin = 0;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      prompts[i].token_ids = tokens_.view().subspan(begin, list_ends_[i] - begin);
+      begin = list_ends_[i];
+    }
     return prompts;
   }
 
@@ -51,23 +59,42 @@ class TextScan : public OpenAiScan {
   bool single_ = false;
 
  private:
+  enum class Shape : uint8_t { kNone, kTexts, kTokens, kTokenLists };
+
   void clear() {
     texts_.clear();
     tokens_.clear();
+    list_ends_.clear();
     single_ = false;
+    shape_ = Shape::kNone;
+  }
+
+  /// Refuses lists of mixed elements.
+  void require(Shape shape) {
+    if (shape_ == Shape::kNone) shape_ = shape;
+    if (shape_ != shape) refuse();
   }
 
   void item(const JsonValue& v) {
-    if (v.kind == JsonKind::kString && tokens_.empty()) {
+    if (v.kind == JsonKind::kString) {
+      require(Shape::kTexts);
       texts_.push_back(text_of(v));
-    } else if (v.kind == JsonKind::kNumber && texts_.empty()) {
-      const auto token = whole_number(v.text, UINT32_MAX);
-      if (!token) return refuse();
-      tokens_.push_back(static_cast<uint32_t>(*token));
+    } else if (v.kind == JsonKind::kArray) {
+      list_ends_.push_back(tokens_.size());
     } else {
-      refuse();
+      require(Shape::kTokens);
+      token(v);
     }
   }
+
+  void token(const JsonValue& v) {
+    const auto id = v.kind == JsonKind::kNumber ? whole_number(v.text, UINT32_MAX) : std::nullopt;
+    if (!id) return refuse();
+    tokens_.push_back(static_cast<uint32_t>(*id));
+  }
+
+  ArenaList<size_t> list_ends_;  // in tokens_
+  Shape shape_ = Shape::kNone;   // of the list
 };
 
 constexpr codec::JsonField kCompletionFields[] = {
@@ -75,6 +102,7 @@ constexpr codec::JsonField kCompletionFields[] = {
     {kRoot, "max_tokens", kCapFirst},
     {kRoot, "prompt", kInput},
     {kInput, codec::kJsonElement, kInputItem},
+    {kInputItem, codec::kJsonElement, kListToken},
 };
 constexpr codec::JsonSchema kCompletionSchema(kCompletionFields);
 
@@ -86,7 +114,7 @@ class CompletionScan final : public TextScan {
 
  private:
   std::span<const Prompt> prompts(std::string_view body) override {
-    if (!tokens_.empty()) return token_prompt();
+    if (!tokens_.empty()) return token_prompts();
     auto prompts = arena_.array<Prompt>(texts_.size());
     auto pieces = arena_.array<Piece>(texts_.size());
     for (size_t i = 0; i < texts_.size(); ++i) {
@@ -101,6 +129,7 @@ constexpr codec::JsonField kEmbeddingFields[] = {
     LLMD_OPENAI_FIELDS,
     {kRoot, "input", kInput},
     {kInput, codec::kJsonElement, kInputItem},
+    {kInputItem, codec::kJsonElement, kListToken},
 };
 constexpr codec::JsonSchema kEmbeddingSchema(kEmbeddingFields);
 
@@ -113,7 +142,7 @@ class EmbeddingScan final : public TextScan {
  private:
   /// The reference hashes the JSON of its own record of the input.
   std::span<const Prompt> prompts(std::string_view body) override {
-    if (!tokens_.empty()) return token_prompt();
+    if (!tokens_.empty()) return token_prompts();
     const std::string_view input =
         codec::go_json(body.substr(value_.begin, value_.end - value_.begin), arena_);
     const std::string_view before = single_ ? R"({"Raw":)" : R"({"Raw":"","Strings":)";

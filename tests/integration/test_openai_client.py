@@ -47,6 +47,12 @@ def test_completions_answer_and_stream(router):
     assert any(c.choices and c.choices[0].text for c in streamed)
 
 
+def test_every_token_list_of_a_batch_gets_its_choice(router):
+    answer = client_of(router).completions.create(model=MODEL, prompt=[[1, 2], [3]], max_tokens=2)
+    assert [c.index for c in answer.choices] == [0, 1]
+    assert answer.usage.prompt_tokens == 3
+
+
 def test_models_are_listed(router):
     assert MODEL in [m.id for m in client_of(router).models.list()]
 

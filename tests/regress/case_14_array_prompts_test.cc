@@ -28,5 +28,16 @@ TEST(Case14, TokenIdsAreOnePrompt) {
   EXPECT_DOUBLE_EQ(picker.run(completion("probe", "[1,2]")).scores.at("e1"), 4);
 }
 
+TEST(Case14, EveryListOfTokenIdsIsItsOwnPrompt) {
+  conformance::Picker picker(idle_fleet(3));
+  picker.run(completion("train", "[1,2,3]", 0));
+  picker.run(completion("train", "[4,5]", 1));
+  const auto answer = picker.run(completion("probe", "[[1,2,3],[4,5]]"));
+  EXPECT_DOUBLE_EQ(answer.scores.at("e0"), 2 + 2 + 3 * 0.5);
+  EXPECT_DOUBLE_EQ(answer.scores.at("e1"), 2 + 2 + 3 * 0.5);
+  EXPECT_DOUBLE_EQ(answer.scores.at("e2"), 2 + 2);
+  EXPECT_EQ(picker.run(completion("probe", "[[1,2],[3]]")).scores.size(), 3u);
+}
+
 }  // namespace
 }  // namespace llmd::regress
