@@ -34,6 +34,14 @@ std::string_view either(HeaderView headers, std::string_view name, std::string_v
   return value ? *value : headers.get(old_name);
 }
 
+/// The ip of "ip:port" or "[ip]:port".
+std::string_view address_of(std::string_view item) {
+  auto address = item.substr(0, item.rfind(':'));
+  if (address.starts_with('[') && address.ends_with(']'))
+    address = address.substr(1, address.size() - 2);
+  return address;
+}
+
 }  // namespace
 
 struct Session::Impl {
@@ -128,6 +136,7 @@ struct Session::Impl {
     parser = nullptr;
     scan = nullptr;
     located = {};
+    subset.reset();
     endpoints = {};
     view = {};
     series = nullptr;
@@ -153,7 +162,8 @@ struct Session::Impl {
     const Choice choice(*c.snapshot, attempts, ejected_too, clock);
     size_t n = 0;
     for (const auto& endpoint : c.snapshot->endpoints)
-      if (choice.includes(*endpoint) && serves_clients(*endpoint)) eligible[n++] = endpoint.get();
+      if (choice.includes(*endpoint) && serves_clients(*endpoint) && in_subset(*endpoint))
+        eligible[n++] = endpoint.get();
     if (n == 0 && choice.leaves_out_ejected() && !std::exchange(ejected_too, true))
       return route_without_body();
     if (n == 0) return refuse({Code::kInternal, "no pods available in datastore", {}});
@@ -210,6 +220,14 @@ struct Session::Impl {
             "rejected-shutting-down"});
   }
 
+  std::optional<std::span<const std::string_view>> subset;
+
+  bool in_subset(const fleet::Endpoint& endpoint) const {
+    return !subset || std::ranges::any_of(*subset, [&](auto item) {
+      return address_of(item) == endpoint.spec().address;
+    });
+  }
+
   bool leaves_out_ejected = false;
   std::span<Candidate> located;  // room for candidates, reused when admission asks again
 
@@ -223,7 +241,8 @@ struct Session::Impl {
     const Choice choice(*c.snapshot, attempts, ejected_too, clock);
     size_t n = 0;
     for (const auto& endpoint : pool)
-      if (choice.includes(*endpoint)) located[n++] = {endpoint.get(), endpoint->metrics.load()};
+      if (choice.includes(*endpoint) && in_subset(*endpoint))
+        located[n++] = {endpoint.get(), endpoint->metrics.load()};
     leaves_out_ejected = choice.leaves_out_ejected();
     c.candidates = located.first(n);
     return c.candidates;
@@ -363,7 +382,7 @@ struct Session::Impl {
       id[0] = {"x-request-id", c.request_id};
       set = id;
     }
-    sink.forward({endpoints, set, {}, attempts.wants_fresh_connection()});
+    sink.forward({endpoints, set, {}, committed ? &c : nullptr, attempts.wants_fresh_connection()});
   }
 
   RequestLabels labels() const {
@@ -548,6 +567,10 @@ Session::Session(LoopDirector& director, SessionSink& sink)
   impl_->owner = this;
 }
 Session::~Session() = default;
+
+void Session::restrict_to(std::optional<std::span<const std::string_view>> subset) {
+  impl_->subset = subset;
+}
 
 void Session::on_headers(std::string_view, std::string_view target, HeaderView headers,
                          bool end_of_stream) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -25,10 +26,11 @@ struct Splice {
 
 /// Where a request goes. Views live as long as the session's request.
 struct Forward {
-  std::span<fleet::Endpoint* const> endpoints;  // the preferred first
-  std::span<const HeaderField> set_headers;     // replace or add on the forwarded request
-  std::span<const Splice> splices;              // in body order; usually none
-  bool fresh_connection = false;                // not over a kept one: another was stale
+  std::span<fleet::Endpoint* const> endpoints;         // the preferred first
+  std::span<const HeaderField> set_headers;            // replace or add on the forwarded request
+  std::span<const Splice> splices;                     // in body order; usually none
+  const schedule::RequestContext* decision = nullptr;  // null: chosen without one (no body)
+  bool fresh_connection = false;                       // not over a kept one: another was stale
 };
 
 /// An answer of our own. `message` is the text of spec 01 §3 with its prefix; the front end wraps
@@ -66,6 +68,10 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  /// Limits the next request, or the one being received, to endpoints whose address is among
+  /// `subset`: "ip:port", of which only the ip counts. Nothing: no limit; empty: none is left. The
+  /// views stay valid until the request ends.
+  void restrict_to(std::optional<std::span<const std::string_view>> subset);
   /// The request's head. `headers`, `method` and `target` (path with query) stay valid until the
   /// request ends.
   void on_headers(std::string_view method, std::string_view target, HeaderView headers,
