@@ -16,6 +16,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"router", llmd::run_router, "reverse proxy and endpoint picker in one process"},
+    {"epp", llmd::run_epp, "endpoint picker for Envoy: an ext-proc server"},
     {"sim", llmd::run_sim, "simulated model servers on real sockets"},
     {"check", llmd::run_check, "validate a configuration and print the resolved graph"},
     {"bench", llmd::run_bench, "open-loop load generator for OpenAI endpoints"},

@@ -1,8 +1,10 @@
 #include "route/session.h"
 
+#include "head_values.h"
 #include "request_probe.h"
 #include "response_meter.h"
 #include "session_states.h"
+#include "subset.h"
 
 #include "base/check.h"
 #include "base/log.h"
@@ -23,24 +25,6 @@ using schedule::RequestContext;
 namespace {
 
 constexpr std::string_view kDefaultFairnessId = "default-flow";
-
-std::string_view path_of(std::string_view target) {
-  return target.substr(0, target.find('?'));
-}
-
-/// The value of the newer of two header names; a present but empty new name hides the old one.
-std::string_view either(HeaderView headers, std::string_view name, std::string_view old_name) {
-  const auto value = headers.find(name);
-  return value ? *value : headers.get(old_name);
-}
-
-/// The ip of "ip:port" or "[ip]:port".
-std::string_view address_of(std::string_view item) {
-  auto address = item.substr(0, item.rfind(':'));
-  if (address.starts_with('[') && address.ends_with(']'))
-    address = address.substr(1, address.size() - 2);
-  return address;
-}
 
 }  // namespace
 
@@ -136,7 +120,7 @@ struct Session::Impl {
     parser = nullptr;
     scan = nullptr;
     located = {};
-    subset.reset();
+    subset = {};
     endpoints = {};
     view = {};
     series = nullptr;
@@ -162,7 +146,7 @@ struct Session::Impl {
     const Choice choice(*c.snapshot, attempts, ejected_too, clock);
     size_t n = 0;
     for (const auto& endpoint : c.snapshot->endpoints)
-      if (choice.includes(*endpoint) && serves_clients(*endpoint) && in_subset(*endpoint))
+      if (choice.includes(*endpoint) && serves_clients(*endpoint) && subset.includes(*endpoint))
         eligible[n++] = endpoint.get();
     if (n == 0 && choice.leaves_out_ejected() && !std::exchange(ejected_too, true))
       return route_without_body();
@@ -220,14 +204,7 @@ struct Session::Impl {
             "rejected-shutting-down"});
   }
 
-  std::optional<std::span<const std::string_view>> subset;
-
-  bool in_subset(const fleet::Endpoint& endpoint) const {
-    return !subset || std::ranges::any_of(*subset, [&](auto item) {
-      return address_of(item) == endpoint.spec().address;
-    });
-  }
-
+  Subset subset;
   bool leaves_out_ejected = false;
   std::span<Candidate> located;  // room for candidates, reused when admission asks again
 
@@ -241,7 +218,7 @@ struct Session::Impl {
     const Choice choice(*c.snapshot, attempts, ejected_too, clock);
     size_t n = 0;
     for (const auto& endpoint : pool)
-      if (choice.includes(*endpoint) && in_subset(*endpoint))
+      if (choice.includes(*endpoint) && subset.includes(*endpoint))
         located[n++] = {endpoint.get(), endpoint->metrics.load()};
     leaves_out_ejected = choice.leaves_out_ejected();
     c.candidates = located.first(n);
@@ -569,7 +546,7 @@ Session::Session(LoopDirector& director, SessionSink& sink)
 Session::~Session() = default;
 
 void Session::restrict_to(std::optional<std::span<const std::string_view>> subset) {
-  impl_->subset = subset;
+  impl_->subset.addresses = subset;
 }
 
 void Session::on_headers(std::string_view, std::string_view target, HeaderView headers,

@@ -1,0 +1,149 @@
+#include "picker_options.h"
+
+#include "command_line.h"
+
+#include "base/text.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace llmd {
+namespace {
+
+constexpr Nanos kScrapeIntervalMin = std::chrono::milliseconds(50);
+
+/// Flags of the reference that chose metric names before engines could be configured.
+constexpr std::string_view kMetricNameFlags[] = {
+    "total-queued-requests-metric", "total-running-requests-metric",
+    "kv-cache-usage-percentage-metric", "lora-info-metric", "cache-info-metric"};
+
+log::Level level_of(int verbosity) {
+  if (verbosity >= 5) return log::Level::kTrace;
+  if (verbosity == 4) return log::Level::kDebug;
+  if (verbosity == 3) return log::Level::kVerbose;
+  return verbosity == 2 ? log::Level::kInfo : log::Level::kWarn;
+}
+
+void check_together(const PickerOptions& o) {
+  if (!o.config_file.empty() && !o.config_text.empty())
+    throw CLI::ValidationError("--config-file and --config-text exclude each other");
+  if (!o.endpoints.empty() && !o.endpoints_file.empty())
+    throw CLI::ValidationError("--endpoint and --endpoints-file exclude each other");
+}
+
+void add_common_flags(CLI::App& app, PickerOptions& o) {
+  app.add_option("--config-file", o.config_file,
+                 "EndpointPickerConfig, YAML or JSON; reloaded when it changes");
+  app.add_option("--config-text", o.config_text, "the same as text");
+  app.add_flag("--allow-experimental-plugins", o.allow_experimental_plugins,
+               "let Alpha plugins load");
+
+  app.add_option("--ready-port", o.ready_port, "a port of its own for /ready; 0: none");
+  app.add_option("--metrics-host", o.metrics_host, "address of the admin port");
+  app.add_option("--metrics-port", o.metrics_port,
+                 "admin port: /metrics /healthz /readyz /debug; 0 takes a free one");
+  app.add_option("--loops", o.loops, "event loops; 0: one per core")->check(CLI::Range(0, 256));
+  app.add_option("--seed", o.seed, "of random choices, for repeatable runs with one loop");
+
+  app.add_option("--endpoint", o.endpoints, "model server: URL[;label=value…], repeatable")
+      ->take_all();
+  app.add_option("--endpoints-file", o.endpoints_file, "file of endpoints, watched");
+  app.add_option("--pool-name", o.pool_name, "label `name` of the pool's metrics");
+
+  add_duration(app, "--refresh-metrics-interval", o.refresh_metrics_interval,
+               "how often an endpoint is scraped");
+  add_duration(app, "--idle-metrics-interval", o.idle_metrics_interval,
+               "the same for endpoints with nothing in flight; 0: as often");
+  add_duration(app, "--refresh-prometheus-metrics-interval", o.refresh_prometheus_metrics_interval,
+               "how often pool averages are computed");
+  add_duration(app, "--metrics-staleness-threshold", o.metrics_staleness_threshold,
+               "older metrics do not count into pool averages");
+
+  add_quantity(app, "--max-request-body", o.body_bytes_max, "larger request bodies get 413");
+  add_duration(app, "--drain-timeout", o.drain.drain_timeout,
+               "how long serving goes on after SIGTERM, not ready");
+  add_duration(app, "--shutdown-grace", o.drain.shutdown_grace,
+               "how long open requests may finish after that");
+}
+
+struct LogFlags {
+  int verbosity = 2;
+  std::string level, format = "json";
+};
+
+void add_log_flags(CLI::App& app, LogFlags& log) {
+  app.add_option("-v", log.verbosity,
+                 "log level: 1 warnings, 2 default, 3 verbose, 4 debug, 5 trace");
+  app.add_option("--zap-log-level", log.level, "error, info or debug; overrides -v")
+      ->check(CLI::IsMember({"", "error", "info", "debug"}));
+  app.add_option("--log-format", log.format, "json or console")
+      ->check(CLI::IsMember({"json", "console"}));
+}
+
+void add_removed_flags(CLI::App& app) {
+  for (const auto name : kMetricNameFlags)
+    app.add_option_function<std::string>(
+           fmt::format("--{}", name),
+           [name](const std::string&) {
+             throw CLI::ValidationError(
+                 fmt::format("--{}", name),
+                 "was removed; use engineConfigs of the core-metrics-extractor plugin");
+           },
+           "")
+        ->group("");
+}
+
+}  // namespace
+
+void add_duration(CLI::App& app, const char* name, Nanos& value, const char* help) {
+  app.add_option_function<std::string>(
+         name,
+         [&value, name](const std::string& text) {
+           auto parsed = parse_duration(text);
+           if (!parsed) throw CLI::ValidationError(name, parsed.error().message);
+           if (*parsed < Nanos(0)) throw CLI::ValidationError(name, "must not be negative");
+           value = *parsed;
+         },
+         help)
+      ->type_name("DURATION")
+      ->default_str(format_duration(value));
+}
+
+void add_quantity(CLI::App& app, const char* name, int64_t& value, const char* help) {
+  app.add_option_function<std::string>(
+         name,
+         [&value, name](const std::string& text) {
+           auto parsed = parse_quantity(text);
+           if (!parsed || *parsed <= 0)
+             throw CLI::ValidationError(name, parsed ? "must be positive" : parsed.error().message);
+           value = *parsed;
+         },
+         help)
+      ->type_name("QUANTITY")
+      ->default_str(std::to_string(value));
+}
+
+std::optional<int> parse_picker_flags(CLI::App& app, PickerOptions& o, int argc, char** argv) {
+  app.get_formatter()->column_width(44);
+  LogFlags log;
+  add_common_flags(app, o);
+  add_log_flags(app, log);
+  add_removed_flags(app);
+  app.final_callback([&] { check_together(o); });
+  if (const auto code = parse_command_line(app, argc, argv)) return code;
+  if (o.refresh_metrics_interval < kScrapeIntervalMin) {
+    log::warn("--refresh-metrics-interval is raised to its minimum",
+              {{"asked", format_duration(o.refresh_metrics_interval)},
+               {"used", format_duration(kScrapeIntervalMin)}});
+    o.refresh_metrics_interval = kScrapeIntervalMin;
+  }
+  o.log_level = log.level == "error"   ? log::Level::kError
+                : log.level == "debug" ? log::Level::kDebug
+                                       : level_of(log.verbosity);
+  o.log_format = log.format == "json" ? log::Format::kJson : log::Format::kConsole;
+  return std::nullopt;
+}
+
+}  // namespace llmd

@@ -1,0 +1,182 @@
+#include "picker_process.h"
+
+#include "plugin_list.h"
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "fleet/address.h"
+#include "fleet/file_discovery.h"
+#include "fleet/static_discovery.h"
+#include "io/socket.h"
+#include "metric/process.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <thread>
+
+namespace llmd {
+namespace {
+
+constexpr Nanos kReloadTick = std::chrono::seconds(1);
+
+/// Client and endpoint connections that a process should be able to hold.
+constexpr uint64_t kFilesWanted = 20'000;
+
+}  // namespace
+
+PickerProcess::PickerProcess(PickerOptions options, route::DirectorOptions director)
+    : options_(std::move(options)),
+      loops_(options_.loops ? options_.loops : std::max(1u, std::thread::hardware_concurrency())),
+      plugins_(builtin_plugins()),
+      metrics_(loops_ + 1),
+      process_metrics_(metric::collect_process(metrics_)),
+      control_(loops_, random_seed()),
+      signals_(control_, {SIGTERM, SIGINT, SIGHUP}, [this](int signal) { on_signal(signal); }),
+      director_(fleet_, metrics_, real_clock(), director),
+      scraper_(control_, fleet_, metrics_,
+               {.interval = options_.refresh_metrics_interval,
+                .idle_interval = options_.idle_metrics_interval}),
+      pool_metrics_(fleet_, metrics_, options_.pool_name, options_.metrics_staleness_threshold),
+      admin_(control_, {options_.metrics_host, options_.metrics_port, options_.ready_port},
+             metrics_, director_,
+             [this]() -> std::string {
+               return drain_.draining() ? "draining" : serving_ ? "" : "starting";
+             }),
+      pool_timer_(control_),
+      reload_timer_(control_),
+      drain_(control_, options_.drain, [this](Nanos grace) { stop_(grace); }) {}
+
+Result<std::unique_ptr<fleet::Discovery>> PickerProcess::make_discovery(
+    const config::Loaded& loaded) {
+  const bool flags = !options_.endpoints.empty() || !options_.endpoints_file.empty();
+  if (loaded.discovery) {
+    if (flags)
+      return fail(Code::kBadRequest,
+                  "endpoints come from the configuration's dataLayer.discovery and from a "
+                  "flag; give one of them");
+    return dynamic_cast<const fleet::DiscoveryPlugin&>(*loaded.discovery).make_discovery();
+  }
+  if (!options_.endpoints_file.empty())
+    return std::make_unique<fleet::FileDiscovery>(
+        fleet::FileDiscovery::Options{options_.endpoints_file, true}, real_clock(), metrics_);
+  if (!flags)
+    return fail(Code::kBadRequest,
+                "no endpoints: give --endpoint, --endpoints-file or dataLayer.discovery");
+  LLMD_TRY_ASSIGN(auto specs, fleet::parse_endpoint_flags(options_.endpoints));
+  for (const auto& spec : specs)
+    if (spec.scheme != "http")
+      return fail(Code::kBadRequest,
+                  fmt::format("endpoint '{}': scheme '{}' is not available in this build; use http",
+                              spec.name, spec.scheme));
+  return std::make_unique<fleet::StaticDiscovery>(std::move(specs), fleet::system_resolver(),
+                                                  real_clock());
+}
+
+void PickerProcess::publish(config::Loaded loaded) {
+  for (const auto& warning : loaded.pipeline->warnings) log::warn(warning);
+  scraper_.configure(loaded.pipeline->metrics_source, loaded.pipeline->metrics_extractor,
+                     loaded.pipeline);
+  director_.set_pipeline(std::move(loaded.pipeline));
+}
+
+void PickerProcess::expose_build() {
+  const std::array<std::string_view, 2> labels = {LLMD_COMMIT, LLMD_VERSION};
+  metrics_
+      .family({"llm_d_epp_info",
+               metric::Kind::kGauge,
+               "The build that runs.",
+               {"commit", "build_ref"},
+               {},
+               {{"inference_extension_info", {{"commit", "commit"}, {"build_ref", "build_ref"}}}}})
+      .gauge(labels)
+      .set(1);
+}
+
+Status PickerProcess::start() {
+  expose_build();
+  io::raise_file_limit(kFilesWanted);
+  const config::Environment environment{.registry = plugins_,
+                                        .state = state_,
+                                        .metrics = metrics_,
+                                        .clock = real_clock(),
+                                        .fleet = &fleet_,
+                                        .allow_experimental = options_.allow_experimental_plugins,
+                                        .scrape_interval = options_.refresh_metrics_interval};
+  std::string text(config::default_document()), file = "built-in configuration";
+  if (!options_.config_text.empty()) {
+    text = options_.config_text;
+    file = "--config-text";
+  } else if (!options_.config_file.empty()) {
+    LLMD_TRY_ASSIGN(text, config::read_document(options_.config_file));
+    file = options_.config_file;
+  }
+  LLMD_TRY_ASSIGN(auto loaded, config::load(text, file, environment));
+  LLMD_TRY_ASSIGN(auto discovery, make_discovery(loaded));
+  discovery_.emplace(std::move(discovery));
+  LLMD_TRY(discovery_->start(fleet_));
+  publish(std::move(loaded));
+  if (!options_.config_file.empty())
+    reloader_.emplace(options_.config_file, text, environment,
+                      [this](config::Loaded l) { publish(std::move(l)); });
+
+  return admin_.listen();
+}
+
+void PickerProcess::every(io::Timer& timer, Nanos interval, std::function<void()> work) {
+  timer.arm(interval, [this, &timer, interval, work = std::move(work)]() mutable {
+    work();
+    every(timer, interval, std::move(work));
+  });
+}
+
+void PickerProcess::on_signal(int signal) {
+  if (signal == SIGHUP) {
+    if (reloader_) reloader_->reload();
+  } else {
+    drain_.on_signal(signal);
+    if (on_drain_) on_drain_();
+  }
+}
+
+int PickerProcess::run(FrontEnd front_end) {
+  stop_ = std::move(front_end.stop);
+  on_drain_ = std::move(front_end.on_drain);
+  every(pool_timer_, options_.refresh_prometheus_metrics_interval,
+        [this] { pool_metrics_.refresh(real_clock().now()); });
+  if (reloader_) every(reload_timer_, kReloadTick, [this] { reloader_->tick(); });
+  serving_ = true;
+  log::info("serving", {{"address", front_end.address},
+                        {"admin", fmt::format("{}:{}", options_.metrics_host, admin_.port())},
+                        {"endpoints", fleet_.snapshot()->endpoints.size()},
+                        {"loops", loops_}});
+  control_.run("control");
+  return 0;
+}
+
+int run_picker(std::string_view command, const PickerOptions& options,
+               const route::DirectorOptions& director,
+               const std::function<Result<int>(PickerProcess&)>& serve) {
+  int code = 2;
+  {
+    PickerProcess picker(options, director);
+    // A thread, so only now that the picker has claimed the signals.
+    log::start({.level = options.log_level, .format = options.log_format});
+    Result<int> served = 0;
+    if (auto started = picker.start(); !started)
+      served = fail(std::move(started).error());
+    else
+      served = serve(picker);
+    if (served)
+      code = *served;
+    else
+      std::fprintf(stderr, "llmd %.*s: %s\n", static_cast<int>(command.size()), command.data(),
+                   served.error().message.c_str());
+  }
+  log::stop();
+  return code;
+}
+
+}  // namespace llmd

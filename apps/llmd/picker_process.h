@@ -1,0 +1,90 @@
+#pragma once
+
+#include "drain.h"
+#include "picker_options.h"
+
+#include "admin/server.h"
+#include "base/result.h"
+#include "config/loader.h"
+#include "config/reload.h"
+#include "fleet/discovery.h"
+#include "fleet/fleet.h"
+#include "fleet/pool_metrics.h"
+#include "fleet/scraper.h"
+#include "io/loop.h"
+#include "io/signals.h"
+#include "metric/registry.h"
+#include "plugin/registry.h"
+#include "plugin/state_store.h"
+#include "route/director.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace llmd {
+
+/// What the serving commands have in common: the configuration and its reloads, the fleet, its
+/// discovery and scraping, the admin port, signals. A front end goes on top. Threading: the main
+/// thread, which runs the control loop within run().
+class PickerProcess {
+ public:
+  explicit PickerProcess(PickerOptions options, route::DirectorOptions director = {});
+
+  /// Loads the configuration, finds the endpoints, opens the admin port. Errors are one line for
+  /// the operator.
+  Status start();
+
+  struct FrontEnd {
+    std::string address;              // for the log
+    std::function<void(Nanos)> stop;  // ends serving; see Drain
+    std::function<void()> on_drain;   // at the signal, on the control loop; may be empty
+  };
+  /// Serves until SIGTERM or SIGINT; returns the exit code. Requires: start(), and that the front
+  /// end serves.
+  int run(FrontEnd front_end);
+
+  io::Loop& control() { return control_; }
+  metric::Registry& metrics() { return metrics_; }
+  fleet::Fleet& fleet() { return fleet_; }
+  route::Director& director() { return director_; }
+  size_t loops() const { return loops_; }
+  bool draining() const { return drain_.draining(); }
+
+ private:
+  Result<std::unique_ptr<fleet::Discovery>> make_discovery(const config::Loaded& loaded);
+  void publish(config::Loaded loaded);
+  void every(io::Timer& timer, Nanos interval, std::function<void()> work);
+  void on_signal(int signal);
+  void expose_build();
+
+  const PickerOptions options_;
+  const size_t loops_;
+  const plugin::Registry plugins_;
+  metric::Registry metrics_;
+  const std::shared_ptr<void> process_metrics_;
+  plugin::StateStore state_;
+  fleet::Fleet fleet_;
+  io::Loop control_;
+  const io::Signals signals_;
+  route::Director director_;
+  fleet::Scraper scraper_;
+  fleet::PoolMetrics pool_metrics_;
+  std::optional<config::Reloader> reloader_;
+  std::optional<fleet::DiscoveryThread> discovery_;
+  admin::Server admin_;
+  io::Timer pool_timer_, reload_timer_;
+  bool serving_ = false;
+  std::function<void(Nanos)> stop_;
+  std::function<void()> on_drain_;
+  Drain drain_;
+};
+
+/// Runs a command that is a picker with a front end: starts logging, then the picker, then calls
+/// `serve`, whose value is the exit code. Faults at the start: one line on stderr, code 2.
+int run_picker(std::string_view command, const PickerOptions& options,
+               const route::DirectorOptions& director,
+               const std::function<Result<int>(PickerProcess&)>& serve);
+
+}  // namespace llmd
