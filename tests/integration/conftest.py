@@ -41,6 +41,10 @@ class Lab:
             options["endpoint"] = list(endpoint)
         return self._add(Router(self._log("router"), **options))
 
+    def epp(self, endpoint_ports=(), **options):
+        from ext_proc import Epp
+        return self._add(Epp(self._log("epp"), endpoint_ports, **options))
+
     def upstream(self, **options):
         return self._add(Upstream(**options))
 
