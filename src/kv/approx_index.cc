@@ -208,6 +208,14 @@ Holder& ApproxIndex::holder_of(uint32_t slot) {
   return *holder;
 }
 
+size_t ApproxIndex::blocks_of(uint32_t slot, uint64_t generation) const {
+  CHECK(slot < limits::kEndpointsMax);
+  Holder* holder = holders_[slot].load(std::memory_order_acquire);
+  if (!holder) return 0;
+  const MutexLock lock(holder->mutex);
+  return holder->generation == generation ? holder->blocks.size() : 0;
+}
+
 size_t ApproxIndex::table_bytes() const {
   size_t bytes = 0;
   for (size_t i = 0; i < kShards; ++i) {

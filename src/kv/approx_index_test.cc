@@ -49,6 +49,14 @@ TEST(ApproxIndex, GapEndsAMatch) {
   EXPECT_EQ(match_of(index, 3, whole), 1u);
 }
 
+TEST(ApproxIndex, CountsBlocksOfAGeneration) {
+  ApproxIndex index;
+  index.commit({.slot = 3, .generation = 7, .capacity = 3}, chain_of(1, 4));
+  EXPECT_EQ(index.blocks_of(3, 7), 3u);
+  EXPECT_EQ(index.blocks_of(3, 8), 0u);
+  EXPECT_EQ(index.blocks_of(4, 7), 0u);
+}
+
 TEST(ApproxIndex, AddsToWhatIsThereAndLeavesOutSlotsBeyond) {
   ApproxIndex index;
   const Chain chain = chain_of(1, 5);

@@ -112,6 +112,8 @@ class ApproxPrefixCacheProducer final : public schedule::Producer, public schedu
     return {};
   }
 
+  std::string dump_state() const override { return index_->dump(); }
+
  private:
   using Chain = std::span<const uint64_t>;
   struct Chains {

@@ -194,6 +194,37 @@ TEST_F(ApproxProducer, ShowsHitsAndSize) {
   EXPECT_NE(page.find("inference_extension_prefix_indexer_size 5\n"), std::string::npos) << page;
 }
 
+TEST_F(ApproxProducer, DumpsBlocksOfEachEndpointMostFirst) {
+  configure();
+  EXPECT_EQ(producer_->dump_state(), R"({"pods":[],"totalPods":0,"maxPods":100})");
+  for (size_t i = 0; i < 2; ++i) harness_.join(i);
+  serve({64}, 0);
+  serve({200}, 1);
+  EXPECT_EQ(producer_->dump_state(),
+            R"({"pods":[{"pod":"default/e1","blocks":4},{"pod":"default/e0","blocks":1}],)"
+            R"("totalPods":2,"maxPods":100})");
+  harness_.leave(1);
+  EXPECT_EQ(producer_->dump_state(),
+            R"({"pods":[{"pod":"default/e0","blocks":1}],"totalPods":1,"maxPods":100})");
+}
+
+TEST_F(ApproxProducer, DumpIsBounded) {
+  Harness many{120};
+  auto& made = many.make<schedule::Producer>(approx_prefix_cache_producer());
+  TokenRequest request(many, {64});
+  ASSERT_TRUE(made.produce(many.context));
+  for (uint32_t i = 0; i < 120; ++i) {
+    many.join(i);
+    many.choose(0, i);
+    ASSERT_TRUE(dynamic_cast<schedule::PreRequest&>(made).pre_request(many.context));
+  }
+  const std::string dump = made.dump_state();
+  size_t listed = 0;
+  for (size_t at = 0; (at = dump.find("\"pod\"", at)) != std::string::npos; ++at) ++listed;
+  EXPECT_EQ(listed, 100u);
+  EXPECT_NE(dump.find(R"("totalPods":120)"), std::string::npos) << dump;
+}
+
 TEST_F(ApproxProducer, ChecksItsParameters) {
   const auto refuses = [&](std::string_view parameters) {
     return !harness_.try_make(approx_prefix_cache_producer(), parameters);

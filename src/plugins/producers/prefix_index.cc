@@ -1,8 +1,13 @@
 #include "prefix_index.h"
 
+#include "base/text.h"
 #include "metric/buckets.h"
 
+#include <algorithm>
 #include <array>
+#include <functional>
+#include <utility>
+#include <vector>
 
 namespace llmd::plugins {
 namespace {
@@ -10,6 +15,7 @@ namespace {
 using metric::Kind;
 
 constexpr int64_t kTokenBytes = 4;
+constexpr size_t kDumpMax = 100;
 
 const metric::Definition kHitBytes = {.name = "llm_d_epp_prefix_indexer_hit_bytes",
                                       .kind = Kind::kHistogram,
@@ -43,6 +49,37 @@ PrefixIndex::PrefixIndex(metric::Registry& registry, std::string_view plugin_nam
   hit_ratio_ = registry.family(kHitRatio).histogram(labels);
   size_ = registry.family(kSize).gauge(labels);
   collector_ = registry.on_collect([this] { size_.set(static_cast<double>(index.size())); });
+}
+
+void PrefixIndex::on_added(const fleet::EndpointPtr& endpoint) {
+  const MutexLock lock(mutex_);
+  present_[endpoint->slot()] = {endpoint->generation(), endpoint->id()};
+}
+
+void PrefixIndex::on_removed(const fleet::EndpointPtr& endpoint) {
+  index.purge(endpoint->slot(), endpoint->generation());
+  const MutexLock lock(mutex_);
+  const auto at = present_.find(endpoint->slot());
+  if (at != present_.end() && at->second.generation == endpoint->generation()) present_.erase(at);
+}
+
+std::string PrefixIndex::dump() const {
+  std::vector<std::pair<size_t, std::string>> pods;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [slot, endpoint] : present_)
+      if (const size_t blocks = index.blocks_of(slot, endpoint.generation); blocks > 0)
+        pods.emplace_back(blocks, endpoint.id);
+  }
+  std::ranges::stable_sort(pods, std::ranges::greater(), [](const auto& pod) { return pod.first; });
+  std::string out = R"({"pods":[)";
+  for (size_t i = 0; i < std::min(pods.size(), kDumpMax); ++i) {
+    out += i > 0 ? R"(,{"pod":")" : R"({"pod":")";
+    append_json_escaped(out, pods[i].second);
+    out += R"(","blocks":)" + std::to_string(pods[i].first) + "}";
+  }
+  return out + R"(],"totalPods":)" + std::to_string(pods.size()) + R"(,"maxPods":)" +
+         std::to_string(kDumpMax) + "}";
 }
 
 void PrefixIndex::observe(int64_t match_blocks, int64_t total_blocks, int64_t block_tokens) const {

@@ -69,6 +69,10 @@ class ApproxIndex {
   /// Forgets what the endpoint holds, for good: late commits of this generation have no effect.
   void purge(uint32_t slot, uint64_t generation);
 
+  /// Blocks that the endpoint of this slot holds; 0 for another generation than the one it has.
+  /// Cost: a mutex.
+  size_t blocks_of(uint32_t slot, uint64_t generation) const;
+
   /// Pairs of block and endpoint.
   size_t size() const { return size_.load(std::memory_order_relaxed); }
   /// Blocks left out because their buckets were full while the table was nearly empty: only hashes
