@@ -20,6 +20,10 @@ frontend::ProxyOptions proxy_options(const RouterOptions& options, PickerProcess
   o.loops = picker.loops();
   o.seed = options.seed;
   o.body_bytes_max = static_cast<uint64_t>(options.body_bytes_max);
+  o.head_bytes_max = static_cast<size_t>(options.header_bytes_max);
+  o.headers_max = options.headers_max;
+  o.connections_per_peer = options.connections_per_peer;
+  o.probe.emplace(picker.metrics());
   o.head_timeout = options.header_timeout;
   o.body_timeout = options.body_idle_timeout;
   o.connect_timeout = options.connect_timeout;

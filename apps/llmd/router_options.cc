@@ -9,6 +9,12 @@ std::optional<int> parse_router_options(RouterOptions& o, int argc, char** argv)
   app.option_defaults()->always_capture_default();
   app.add_option("--host", o.host, "address to listen on");
   app.add_option("--port", o.port, "port for clients; 0 takes a free one");
+  add_quantity(app, "--max-request-header-bytes", o.header_bytes_max,
+               "larger request heads get 431");
+  app.add_option("--max-request-headers", o.headers_max, "request heads with more lines get 431")
+      ->check(CLI::Range(1, 65'536));
+  app.add_option("--max-connections-per-peer", o.connections_per_peer,
+                 "more from one client address are closed; 0: no limit");
   app.add_flag("--hide-served-endpoint", o.hide_served_endpoint,
                "do not tell clients which endpoint answered");
 

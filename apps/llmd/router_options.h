@@ -14,6 +14,9 @@ namespace llmd {
 struct RouterOptions : PickerOptions {
   std::string host = "0.0.0.0";
   uint16_t port = 8080;
+  int64_t header_bytes_max = int64_t{64} << 10;
+  size_t headers_max = 256;
+  size_t connections_per_peer = 0;  // 0: no limit
   bool hide_served_endpoint = false;
 
   // Time-outs; 0: none.

@@ -41,7 +41,12 @@ void Server::State::accept_all() {
 }
 
 void Server::State::add(io::Fd fd) {
-  connections.emplace_front(*this, std::move(fd));
+  io::PeerLimit::Place place;
+  if (options.peer_limit) {
+    place = options.peer_limit->take(io::SocketAddress::of(fd.get(), true));
+    if (!place) return count(ClientLimit::kConnectionsPerPeer);
+  }
+  connections.emplace_front(*this, std::move(fd), std::move(place));
   connections.front().self = connections.begin();
 }
 

@@ -23,8 +23,9 @@ constexpr int kStepsMax = 32;
 
 }  // namespace
 
-ServerConnection::ServerConnection(Server::State& server, io::Fd fd)
+ServerConnection::ServerConnection(Server::State& server, io::Fd fd, io::PeerLimit::Place place)
     : server_(server),
+      place_(std::move(place)),
       fd_(std::move(fd)),
       deadline_(server.loop, [this] { on_deadline(); }),
       handler_(server.factory()) {
@@ -340,6 +341,8 @@ void ServerConnection::abort_exchange() {
 
 /// Answers a message that cannot be served, and ends the connection.
 void ServerConnection::refuse(int status, std::string_view what) {
+  if (status == 413) server_.count(ClientLimit::kBody);
+  if (status == 431) server_.count(ClientLimit::kHeaderList);
   if (std::exchange(announced_, false)) {
     --server_.open_exchanges;
     handler_->on_abort(*this);
@@ -387,12 +390,15 @@ void ServerConnection::on_deadline() {
     case State::kLingering:
       return close();
     case State::kHead:
+      server_.count(ClientLimit::kHeadTimeout);
       return refuse(408, "the request head did not arrive in time");
     case State::kBody:
+      server_.count(ClientLimit::kBodyTimeout);
       return refuse(408, "the request body did not arrive in time");
     case State::kAnswering:
-      if (blocked_) abort_exchange();
-      return;
+      if (!blocked_) return;
+      server_.count(ClientLimit::kWriteTimeout);
+      return abort_exchange();
     case State::kClosed:
       return;
   }

@@ -20,6 +20,9 @@ struct Server::State final : io::Pollable {
   void on_ready(uint32_t ready) override;
   void accept_all();
   void add(io::Fd fd);
+  void count(ClientLimit limit) const {
+    if (options.probe) options.probe->count(limit);
+  }
   void erase(class ServerConnection& connection);
   void finish_stop();
 
@@ -51,7 +54,7 @@ struct Server::State final : io::Pollable {
 /// look after every callback.
 class ServerConnection final : public Exchange, public io::Pollable, public io::TurnTask {
  public:
-  ServerConnection(Server::State& server, io::Fd fd);
+  ServerConnection(Server::State& server, io::Fd fd, io::PeerLimit::Place place);
   ~ServerConnection() override;
 
   void on_ready(uint32_t ready) override;
@@ -103,6 +106,7 @@ class ServerConnection final : public Exchange, public io::Pollable, public io::
   void answer_ended();
 
   Server::State& server_;
+  const io::PeerLimit::Place place_;
   io::Fd fd_;
   State state_ = State::kIdle;
   Answer answer_ = Answer::kNone;

@@ -303,6 +303,8 @@ TEST_F(ServerTest, RefusesBadMessagesWithTheirStatus) {
   ServerOptions options;
   options.body_bytes_max = 1000;
   options.head_bytes_max = 20'000;
+  metric::Registry metrics(1);
+  options.probe.emplace(metrics);
   start(options);
   const std::pair<std::string, std::string> cases[] = {
       {"GET / HTTP/1.1\n", "400"},
@@ -326,6 +328,28 @@ TEST_F(ServerTest, RefusesBadMessagesWithTheirStatus) {
     EXPECT_TRUE(wire.seen().find("\"code\":" + status + "}}") != std::string::npos);
     EXPECT_TRUE(script.heard.empty() || script.heard.back() == "abort");
   }
+  const auto page = metrics.render();
+  EXPECT_NE(page.find("llmd_client_limits_total{limit=\"body\"} 2\n"), std::string::npos);
+  EXPECT_NE(page.find("llmd_client_limits_total{limit=\"header_list\"} 2\n"), std::string::npos);
+}
+
+TEST_F(ServerTest, ClosesWhatAPeerOpensBeyondItsShare) {
+  ServerOptions options;
+  options.peer_limit = std::make_shared<io::PeerLimit>(2, 7);
+  metric::Registry metrics(1);
+  options.probe.emplace(metrics);
+  start(options);
+  Wire a = connect(), b = connect();
+  ASSERT_TRUE(pump(loop, [&] { return server->connections() == 2; }));
+  Wire c = connect();
+  EXPECT_TRUE(c.sees_end(loop));
+  EXPECT_NE(metrics.render().find("llmd_client_limits_total{limit=\"connections_per_peer\"} 1\n"),
+            std::string::npos);
+  a.close();
+  ASSERT_TRUE(pump(loop, [&] { return server->connections() == 1; }));
+  Wire d = connect();
+  d.send(kPost);
+  EXPECT_TRUE(d.sees(loop, "hello"));
 }
 
 TEST_F(ServerTest, InformsBeforeTheAnswer) {
@@ -350,7 +374,8 @@ struct ServerTimeTest : ServerTest {
 
 TEST_F(ServerTimeTest, EndsConnectionsThatAreTooSlowOrIdle) {
   Script slow;
-  ServerOptions options{.host = "127.0.0.1"};
+  metric::Registry metrics(1);
+  ServerOptions options{.host = "127.0.0.1", .probe = ServerProbe(metrics)};
   Server other(timed, options, [&] { return std::make_unique<ScriptHandler>(slow); });
   ASSERT_TRUE(other.listen());
   const struct {
@@ -376,6 +401,9 @@ TEST_F(ServerTimeTest, EndsConnectionsThatAreTooSlowOrIdle) {
     wire.close();
     ASSERT_TRUE(pump(timed, [&] { return other.connections() == 0; }));
   }
+  const auto page = metrics.render();
+  EXPECT_NE(page.find("{limit=\"header_timeout\"} 1\n"), std::string::npos);
+  EXPECT_NE(page.find("{limit=\"body_idle_timeout\"} 1\n"), std::string::npos);
 }
 
 TEST_F(ServerTest, StopsGracefully) {

@@ -26,7 +26,8 @@ struct Proxy::State {
   };
 
   struct Worker {
-    Worker(size_t index, route::Director& director, const ProxyOptions& options, const Clock& clock)
+    Worker(size_t index, route::Director& director, const ProxyOptions& options,
+           std::shared_ptr<io::PeerLimit> peers, const Clock& clock)
         : thread("proxy-" + std::to_string(index), index,
                  options.seed ? *options.seed + index : random_seed(), clock),
           proxy(std::make_unique<ProxyLoop>(thread.loop(), director, options)) {
@@ -36,6 +37,9 @@ struct Proxy::State {
       server.shared_port = true;
       server.connections_max = options.connections_max;
       server.head_bytes_max = options.head_bytes_max;
+      server.headers_max = options.headers_max;
+      server.peer_limit = std::move(peers);
+      server.probe = options.probe;
       server.body_bytes_max = options.body_bytes_max;
       server.head_timeout = options.head_timeout;
       server.body_timeout = options.body_timeout;
@@ -70,8 +74,12 @@ Proxy::~Proxy() {
 
 Status Proxy::start() {
   State& state = *state_;
+  std::shared_ptr<io::PeerLimit> peers;
+  if (const size_t most = state.options.connections_per_peer; most > 0)
+    peers = std::make_shared<io::PeerLimit>(most, random_seed());
   for (size_t i = 0; i < state.options.loops; ++i) {
-    auto worker = std::make_unique<State::Worker>(i, state.director, state.options, state.clock);
+    auto worker =
+        std::make_unique<State::Worker>(i, state.director, state.options, peers, state.clock);
     LLMD_TRY(worker->proxy->server->listen());
     state.options.port = worker->proxy->server->port();  // the same for all when it was 0
     state.workers.push_back(std::move(worker));

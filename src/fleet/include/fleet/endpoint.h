@@ -74,12 +74,13 @@ class Endpoint {
   const std::string* label(std::string_view key) const;
 
   MetricsSlot metrics;
-  /// Requests sent to this endpoint by this process and not finished.
-  std::atomic<int64_t> open_requests{0};
   EndpointHealth health;
+  /// Requests sent to this endpoint by this process and not finished. On a cache line of its own:
+  /// every loop writes it with every request, and decisions read what stands around it.
+  alignas(64) std::atomic<int64_t> open_requests{0};
 
  private:
-  const EndpointSpec spec_;
+  alignas(64) const EndpointSpec spec_;
   const uint32_t slot_;
   const uint64_t generation_;
   const std::string id_;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "fleet/fleet.h"
+#include "http/server_probe.h"
 #include "metric/registry.h"
 
 #include <cstdint>
@@ -25,6 +26,9 @@ struct ProxyOptions {
   size_t connections_max = 0;    // of clients, per loop; 0: no limit
   uint64_t body_bytes_max = 512u << 20;  // of a request; beyond it: 413
   size_t head_bytes_max = 64 * 1024;
+  size_t headers_max = 256;                // lines
+  size_t connections_per_peer = 0;         // over all loops; 0: no limit
+  std::optional<http::ServerProbe> probe;  // counts limits that clients meet
   Nanos head_timeout = std::chrono::seconds(10);
   Nanos body_timeout = std::chrono::seconds(60);
   Nanos idle_timeout = std::chrono::seconds(300);  // of a client's kept connection

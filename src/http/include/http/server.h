@@ -2,7 +2,9 @@
 
 #include "base/result.h"
 #include "http/message.h"
+#include "http/server_probe.h"
 #include "io/loop.h"
+#include "io/peer_limit.h"
 #include "io/socket.h"
 
 #include <cstdint>
@@ -120,6 +122,9 @@ struct ServerOptions {
   Nanos idle_timeout = std::chrono::seconds(300);  // of a kept-alive connection
   Nanos write_timeout =
       std::chrono::seconds(60);  // with unsent bytes, without the client taking any
+  /// Closes what a peer opens beyond its share; one for all servers of a process. Null: no limit.
+  std::shared_ptr<io::PeerLimit> peer_limit;
+  std::optional<ServerProbe> probe;  // none: limits are not counted
 };
 
 /// An HTTP/1.1 server on one loop. Requests that break the protocol are refused (400, 413, 431,
@@ -142,9 +147,9 @@ class Server {
   /// Serves an accepted, non-blocking connection that comes from elsewhere.
   void adopt(io::Fd connection);
 
-  /// Stops accepting, closes idle connections on which no request waits, lets open exchanges finish (each answer says
-  /// `Connection: close`), and after `grace` aborts the rest. `done` runs when no connection is
-  /// left. Call once.
+  /// Stops accepting, closes idle connections on which no request waits, lets open exchanges finish
+  /// (each answer says `Connection: close`), and after `grace` aborts the rest. `done` runs when no
+  /// connection is left. Call once.
   void stop(Nanos grace, std::move_only_function<void()> done = {});
 
   size_t connections() const;
