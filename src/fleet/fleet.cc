@@ -74,6 +74,7 @@ Fleet::State::Change Fleet::State::replace_members(std::map<std::string, Endpoin
       auto relabelled =
           std::make_shared<Endpoint>(std::move(spec), member->slot(), member->generation());
       relabelled->metrics.store(member->metrics.load());
+      relabelled->details.store(member->details.load());
       relabelled->health.carry_over(member->health);
       member = std::move(relabelled);
     } else if (take_slot(slot)) {

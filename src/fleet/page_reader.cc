@@ -4,7 +4,6 @@
 #include "codec/prometheus_scan.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -35,6 +34,17 @@ int64_t count_of(double v) {
   return std::isfinite(v) && v >= 0 && v <= kMax ? static_cast<int64_t>(v) : 0;
 }
 
+/// The parts of "a, b": trimmed, empty ones left out.
+std::vector<std::string> names_of(std::string_view list) {
+  std::vector<std::string> names;
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    if (const auto name = trim(list.substr(0, comma)); !name.empty()) names.emplace_back(name);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return names;
+}
+
 }  // namespace
 
 struct PageReader::State final : codec::PrometheusSink {
@@ -46,20 +56,24 @@ struct PageReader::State final : codec::PrometheusSink {
     kCacheInfo,
     kBlockSize,
     kNumBlocks,
-    kNumbers
+    kFirstCustom
   };
 
   explicit State(const EngineMetrics& engine)
       : block_size_label(engine.block_size_label),
         num_blocks_label(engine.num_blocks_label),
-        wanted{{{engine.queued},
-                {engine.running},
-                {engine.kv_usage},
-                {engine.lora},
-                {engine.cache_info},
-                {engine.block_size},
-                {engine.num_blocks}}},
-        names(families(wanted)) {}
+        wanted(all_of(engine)),
+        names(families(wanted)) {
+    for (const auto& [key, spec] : engine.custom) custom_keys.push_back(key);
+  }
+
+  static std::vector<Wanted> all_of(const EngineMetrics& engine) {
+    std::vector<Wanted> wanted = {{engine.queued},    {engine.running},    {engine.kv_usage},
+                                  {engine.lora},      {engine.cache_info}, {engine.block_size},
+                                  {engine.num_blocks}};
+    for (const auto& [key, spec] : engine.custom) wanted.push_back({spec});
+    return wanted;
+  }
 
   static codec::PrometheusNames families(std::span<const Wanted> wanted) {
     std::vector<std::string_view> names;
@@ -86,14 +100,33 @@ struct PageReader::State final : codec::PrometheusSink {
     if (&w == &wanted[kLora] || &w == &wanted[kCacheInfo]) w.labels.assign(s.labels);
   }
 
+  std::vector<std::string> adapters(std::string_view label) const {
+    return names_of(codec::prometheus_label(wanted[kLora].labels, label).value_or(""));
+  }
+
+  /// The custom numbers in the order of the configuration, with what the page lacks as it was.
+  void update(std::vector<std::pair<std::string, double>>& custom) const {
+    std::vector<std::pair<std::string, double>> now;
+    for (size_t i = 0; i < custom_keys.size(); ++i) {
+      const Wanted& w = wanted[kFirstCustom + i];
+      const auto before =
+          std::ranges::find(custom, custom_keys[i], &std::pair<std::string, double>::first);
+      if (w.found)
+        now.emplace_back(custom_keys[i], w.value);
+      else if (before != custom.end())
+        now.push_back(*before);
+    }
+    custom = std::move(now);
+  }
+
   int64_t label_number(Number n, std::string_view label) const {
-    if (!wanted[n].found) return 0;
     const auto text = codec::prometheus_label(wanted[n].labels, label);
     return text ? std::max<int64_t>(0, parse_int(*text).value_or(0)) : 0;
   }
 
   const std::string block_size_label, num_blocks_label;
-  std::array<Wanted, kNumbers> wanted;
+  std::vector<std::string> custom_keys;
+  std::vector<Wanted> wanted;  // by Number, then the custom ones
   const codec::PrometheusNames names;
   std::optional<codec::PrometheusScanner> scanner;  // of the open page
 };
@@ -110,7 +143,7 @@ void PageReader::feed(std::string_view chunk) {
   state_->scanner->feed(chunk);
 }
 
-Status PageReader::finish(EndpointMetrics& m) {
+Status PageReader::finish(EndpointMetrics& m, EngineDetails& details) {
   auto& s = *state_;
   s.scanner->finish();
   const auto& w = s.wanted;
@@ -127,7 +160,13 @@ Status PageReader::finish(EndpointMetrics& m) {
   if (w[State::kBlockSize].found) m.cache_block_size = count_of(w[State::kBlockSize].value);
   if (w[State::kNumBlocks].found) m.cache_num_blocks = count_of(w[State::kNumBlocks].value);
   m.kv_cache_max_tokens = m.cache_block_size * m.cache_num_blocks;
-  m.max_active_models = s.label_number(State::kLora, "max_lora");
+  if (w[State::kLora].found) {
+    if (const auto most = s.label_number(State::kLora, "max_lora"); most > 0)
+      m.max_active_models = most;
+    details.running_adapters = s.adapters("running_lora_adapters");
+    details.waiting_adapters = s.adapters("waiting_lora_adapters");
+  }
+  s.update(details.custom);
   return {};
 }
 

@@ -9,8 +9,8 @@
 
 namespace llmd::fleet {
 
-/// Reads the numbers of EndpointMetrics out of one engine's metrics page while the page arrives. Of
-/// several series that match, the one with the newest explicit timestamp counts, else the first.
+/// Reads EndpointMetrics and EngineDetails out of one engine's metrics page while the page arrives.
+/// Of several series that match, the one with the newest explicit timestamp counts, else the first.
 /// Threading: one thread. Reused for page after page.
 class PageReader {
  public:
@@ -19,9 +19,9 @@ class PageReader {
 
   void begin();
   void feed(std::string_view chunk);
-  /// After the last byte: the numbers found, or why there are none at all. Numbers that the page
-  /// lacks keep the value they have in `metrics`.
-  Status finish(EndpointMetrics& metrics);
+  /// After the last byte: what was found, or why there is nothing at all. What the page lacks keeps
+  /// its value in `metrics` and `details`; custom numbers that were never seen are not listed.
+  Status finish(EndpointMetrics& metrics, EngineDetails& details);
 
  private:
   struct State;

@@ -16,10 +16,29 @@ const EngineMetrics& engine(std::string_view name) {
 
 EndpointMetrics read(std::string_view name, std::string_view page, EndpointMetrics before = {}) {
   PageReader reader(engine(name));
+  EngineDetails details;
   reader.begin();
   reader.feed(page);
-  EXPECT_TRUE(reader.finish(before));
+  EXPECT_TRUE(reader.finish(before, details));
   return before;
+}
+
+EngineDetails read_details(const EngineMetrics& engine, std::string_view page,
+                           EngineDetails before = {}) {
+  PageReader reader(engine);
+  EndpointMetrics metrics;
+  reader.begin();
+  reader.feed(page);
+  EXPECT_TRUE(reader.finish(metrics, before));
+  return before;
+}
+
+std::string page_of(const char* name) {
+  std::ifstream file(std::string(LLMD_SOURCE_DIR "/tests/data/vllm/") + name);
+  EXPECT_TRUE(file);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 TEST(PageReader, TakesTheFirstOfSeveralEngines) {
@@ -53,12 +72,13 @@ TEST(PageReader, KeepsWhatThePageLacks) {
 TEST(PageReader, ForgetsThePageBefore) {
   PageReader reader(engine("vllm"));
   EndpointMetrics m;
+  EngineDetails details;
   reader.begin();
   reader.feed("vllm:num_requests_waiting 5\nvllm:num_requests_run");
-  ASSERT_TRUE(reader.finish(m));
+  ASSERT_TRUE(reader.finish(m, details));
   reader.begin();
   reader.feed("vllm:num_requests_running 2\n");
-  ASSERT_TRUE(reader.finish(m));
+  ASSERT_TRUE(reader.finish(m, details));
   EXPECT_EQ(m.waiting_queue_size, 5);
   EXPECT_EQ(m.running_requests_size, 2);
 }
@@ -66,9 +86,10 @@ TEST(PageReader, ForgetsThePageBefore) {
 TEST(PageReader, SaysWhenNothingIsThere) {
   PageReader reader(engine("vllm"));
   EndpointMetrics m;
+  EngineDetails details;
   reader.begin();
   reader.feed("go_goroutines 5\n");
-  EXPECT_FALSE(reader.finish(m));
+  EXPECT_FALSE(reader.finish(m, details));
 }
 
 TEST(PageReader, GuardsAgainstAbsurdNumbers) {
@@ -104,22 +125,54 @@ TEST(PageReader, ReadsTheNewestLoraSeries) {
             4);
 }
 
+TEST(PageReader, KeepsTheAdaptersOfAPageWithoutThem) {
+  EXPECT_EQ(
+      read("vllm", "vllm:num_requests_waiting 1\n", {.max_active_models = 4}).max_active_models, 4);
+  const EngineDetails before{.running_adapters = {"a"}, .waiting_adapters = {}, .custom = {}};
+  EXPECT_EQ(read_details(engine("vllm"), "vllm:num_requests_waiting 1\n", before), before);
+}
+
+TEST(PageReader, ListsAdapters) {
+  const auto details =
+      read_details(engine("vllm"),
+                   "vllm:lora_requests_info{max_lora=\"4\",running_lora_adapters=\"z\","
+                   "waiting_lora_adapters=\"z\"} 1.6e9\n"
+                   "vllm:lora_requests_info{max_lora=\"4\",running_lora_adapters=\"a, b,,\","
+                   "waiting_lora_adapters=\"\"} 1.7e9\n",
+                   {.running_adapters = {"old"}, .waiting_adapters = {"old"}, .custom = {}});
+  EXPECT_EQ(details.running_adapters, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(details.waiting_adapters.empty());
+}
+
+TEST(PageReader, ListsAdaptersOfARealPage) {
+  const auto details = read_details(engine("vllm"), page_of("metrics-lora-during-load.txt"));
+  EXPECT_EQ(details.running_adapters, std::vector<std::string>{"my-lora"});
+  EXPECT_EQ(details.waiting_adapters, std::vector<std::string>{"my-lora"});
+}
+
+TEST(PageReader, ReadsCustomNumbers) {
+  using Custom = std::vector<std::pair<std::string, double>>;
+  EngineMetrics with = engine("vllm");
+  with.custom = {{"gpu", {"gpu_util", {{"id", "1"}}}}, {"power", {"watts", {}}}};
+  auto details = read_details(with, "gpu_util{id=\"0\"} 1\ngpu_util{id=\"1\"} 0.5\n");
+  EXPECT_EQ(details.custom, (Custom{{"gpu", 0.5}}));
+  details = read_details(with, "watts 300\n", details);
+  EXPECT_EQ(details.custom, (Custom{{"gpu", 0.5}, {"power", 300}}));
+}
+
 TEST(PageReader, ReadsARealPageWhateverItsChunks) {
-  std::ifstream file(LLMD_SOURCE_DIR "/tests/data/vllm/metrics-after-load.txt");
-  ASSERT_TRUE(file);
-  std::stringstream text;
-  text << file.rdbuf();
-  const std::string page = text.str();
+  const std::string page = page_of("metrics-after-load.txt");
   const auto whole = read("vllm", page);
   EXPECT_EQ(whole.cache_block_size, 32);
   EXPECT_GT(whole.cache_num_blocks, 0);
   PageReader reader(engine("vllm"));
   for (const size_t step : {1, 7, 1000, 4096}) {
     EndpointMetrics m;
+    EngineDetails details;
     reader.begin();
     for (size_t at = 0; at < page.size(); at += step)
       reader.feed(std::string_view(page).substr(at, step));
-    ASSERT_TRUE(reader.finish(m));
+    ASSERT_TRUE(reader.finish(m, details));
     EXPECT_EQ(m.cache_num_blocks, whole.cache_num_blocks);
     EXPECT_EQ(m.waiting_queue_size, whole.waiting_queue_size);
     EXPECT_EQ(m.kv_cache_usage, whole.kv_cache_usage);

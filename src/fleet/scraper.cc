@@ -84,7 +84,9 @@ class Target final : http::CallHandler {
     if (!last) return;
     if (status_ != 200) return failed(fmt::format("status {}", status_));
     EndpointMetrics metrics = endpoint_->metrics.load();
-    if (auto read = reader_.finish(metrics); !read) {
+    const auto before = endpoint_->details.load();
+    EngineDetails details = *before;
+    if (auto read = reader_.finish(metrics, details); !read) {
       shared_.extract_errors.add();
       return failed(read.error().message);
     }
@@ -93,6 +95,8 @@ class Target final : http::CallHandler {
     metrics.updated = now;
     metrics.interval = next;
     endpoint_->metrics.store(metrics);
+    if (details != *before)
+      endpoint_->details.store(std::make_shared<const EngineDetails>(std::move(details)));
     if (!std::exchange(answered_, true)) ++shared_.seen;
     if (std::exchange(failing_, false))
       log::info("endpoint is scraped again", {{"endpoint", endpoint_->id()}});

@@ -84,6 +84,18 @@ TEST_F(ScraperTest, StoresWhatThePageSays) {
   EXPECT_EQ(scraper_->seen(), 1u);
 }
 
+TEST_F(ScraperTest, StoresDetails) {
+  Engine engine(loop_);
+  engine.page =
+      "vllm:num_requests_waiting 0\n"
+      "vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"a\"} 1.7e9\n";
+  fleet_.set({spec("a", engine.port())});
+  start();
+  ASSERT_TRUE(pump(loop_, [&] { return seen().ever_updated(); }));
+  const auto details = fleet_.snapshot()->endpoints[0]->details.load();
+  EXPECT_EQ(details->running_adapters, std::vector<std::string>{"a"});
+}
+
 TEST_F(ScraperTest, FollowsMembership) {
   Engine a(loop_), b(loop_);
   fleet_.set({spec("a", a.port())});

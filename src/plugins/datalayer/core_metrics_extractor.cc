@@ -1,4 +1,4 @@
-#include "base/log.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "fleet/metrics_source.h"
 #include "plugin/registry.h"
@@ -6,7 +6,11 @@
 #include "schedule/interfaces.h"
 #include "schedule/wiring.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 namespace llmd::plugins {
 namespace {
@@ -59,7 +63,7 @@ const plugin::Params<Engine>& engine_table() {
       plugin::field("cacheNumBlocksSpec", &Engine::num_blocks, "",
                     "Series with the number of blocks."),
       plugin::list_field("customMetrics", &Engine::custom, custom_table(),
-                         "Further numbers, as attributes of the endpoint."),
+                         "Further numbers to read; the debug state shows them."),
   };
   return params;
 }
@@ -103,8 +107,87 @@ Result<EngineMetrics> to_metrics(const Engine& engine) {
                                                std::string(parameter) + "'"));
     spec = std::move(*parsed);
   }
+  for (const auto& custom : engine.custom) {
+    const std::string where = "engine '" + engine.name + "': parameter 'customMetrics'";
+    if (custom.attribute_key.empty())
+      return fail(Code::kBadRequest, where + ": 'attributeKey' is missing");
+    if (std::ranges::find(metrics.custom, custom.attribute_key,
+                          &std::pair<std::string, SeriesSpec>::first) != metrics.custom.end())
+      return fail(Code::kBadRequest,
+                  where + ": attributeKey '" + custom.attribute_key + "' is given twice");
+    auto parsed = fleet::parse_series_spec(custom.metric_spec);
+    if (!parsed)
+      return fail(std::move(parsed).error().in(where + ": '" + custom.attribute_key + "'"));
+    metrics.custom.emplace_back(custom.attribute_key, std::move(*parsed));
+  }
   return metrics;
 }
+
+/// The endpoints whose details the debug state shows. Outlives configurations. Threading: any.
+class Present final : public fleet::MembershipListener {
+ public:
+  void on_added(const fleet::EndpointPtr& endpoint) override {
+    const MutexLock lock(mutex_);
+    by_slot_[endpoint->slot()] = endpoint;
+  }
+  void on_removed(const fleet::EndpointPtr& endpoint) override {
+    const MutexLock lock(mutex_);
+    const auto at = by_slot_.find(endpoint->slot());
+    if (at != by_slot_.end() && at->second->generation() == endpoint->generation())
+      by_slot_.erase(at);
+  }
+
+  /// {"endpoints": [{"endpoint", "runningAdapters", "waitingAdapters", "maxAdapters",
+  /// "customMetrics"}], "totalEndpoints", "maxEndpoints"}; of each list the first kDumpMax.
+  std::string dump() const {
+    const MutexLock lock(mutex_);
+    std::string out = R"({"endpoints":[)";
+    size_t listed = 0;
+    for (const auto& [slot, endpoint] : by_slot_) {
+      if (listed == kDumpMax) break;
+      if (listed++ > 0) out += ',';
+      put(out, *endpoint);
+    }
+    return out + R"(],"totalEndpoints":)" + std::to_string(by_slot_.size()) +
+           R"(,"maxEndpoints":)" + std::to_string(kDumpMax) + "}";
+  }
+
+ private:
+  static constexpr size_t kDumpMax = 100;
+
+  static void put_text(std::string& out, std::string_view text) {
+    out += '"';
+    append_json_escaped(out, text);
+    out += '"';
+  }
+  static void put_names(std::string& out, const std::vector<std::string>& names) {
+    for (size_t i = 0; i < std::min(names.size(), kDumpMax); ++i) {
+      if (i > 0) out += ',';
+      put_text(out, names[i]);
+    }
+  }
+  static void put(std::string& out, const fleet::Endpoint& endpoint) {
+    const auto details = endpoint.details.load();
+    out += R"({"endpoint":)";
+    put_text(out, endpoint.id());
+    out += R"(,"runningAdapters":[)";
+    put_names(out, details->running_adapters);
+    out += R"(],"waitingAdapters":[)";
+    put_names(out, details->waiting_adapters);
+    out += R"(],"maxAdapters":)" + std::to_string(endpoint.metrics.load().max_active_models);
+    out += R"(,"customMetrics":{)";
+    for (size_t i = 0; i < std::min(details->custom.size(), kDumpMax); ++i) {
+      const auto& [key, value] = details->custom[i];
+      if (i > 0) out += ',';
+      put_text(out, key);
+      out += std::isfinite(value) ? fmt::format(":{}", value) : ":null";
+    }
+    out += "}}";
+  }
+
+  mutable Mutex mutex_;
+  std::map<uint32_t, fleet::EndpointPtr> by_slot_ LLMD_GUARDED_BY(mutex_);
+};
 
 class CoreMetricsExtractor final : public fleet::MetricsExtractor, public schedule::Wired {
  public:
@@ -121,9 +204,6 @@ class CoreMetricsExtractor final : public fleet::MetricsExtractor, public schedu
         return fail(Code::kBadRequest,
                     "parameter 'engineConfigs': engine '" + engine.name + "' is given twice");
       configured.push_back(engine.name);
-      if (!engine.custom.empty())
-        log::warn("customMetrics are not read: no plugin of this build uses them",
-                  {{"plugin", c.name}, {"engine", engine.name}});
       LLMD_TRY_ASSIGN(auto metrics, to_metrics(engine));
       const auto same = std::ranges::find(options.engines, engine.name, &EngineMetrics::name);
       if (same == options.engines.end())
@@ -132,10 +212,12 @@ class CoreMetricsExtractor final : public fleet::MetricsExtractor, public schedu
         *same = std::move(metrics);
     }
     LLMD_TRY(check_default(options));
-    return std::make_unique<CoreMetricsExtractor>(std::move(options));
+    return std::make_unique<CoreMetricsExtractor>(
+        std::move(options), c.state.get<Present>(c.name, [] { return new Present; }));
   }
 
-  explicit CoreMetricsExtractor(Options options) : options_(std::move(options)) {}
+  CoreMetricsExtractor(Options options, std::shared_ptr<Present> present)
+      : options_(std::move(options)), present_(std::move(present)) {}
 
   const Options& options() const override { return options_; }
 
@@ -143,7 +225,10 @@ class CoreMetricsExtractor final : public fleet::MetricsExtractor, public schedu
     wiring.produces<schedule::WaitingQueueSize>();
     wiring.produces<schedule::RunningRequestsSize>();
     wiring.produces<schedule::KvCacheUsage>();
+    wiring.listen(present_);
   }
+
+  std::string dump_state() const override { return present_->dump(); }
 
  private:
   static Status check_default(const Options& options) {
@@ -156,6 +241,7 @@ class CoreMetricsExtractor final : public fleet::MetricsExtractor, public schedu
   }
 
   const Options options_;
+  const std::shared_ptr<Present> present_;
 };
 
 }  // namespace

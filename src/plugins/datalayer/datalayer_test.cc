@@ -1,9 +1,11 @@
 #include "fleet/metrics_source.h"
 #include "plugin/registry.h"
+#include "schedule/testing.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace llmd::plugins {
 
@@ -117,6 +119,53 @@ TEST_F(DataLayerTest, ExtractorRefusesEnginesThatCannotBeTold) {
       "f.yaml:1: plugin 'p' (core-metrics-extractor): parameter 'engineConfigs[0].kvUsageSpecs': "
       "unknown (did you mean 'kvUsageSpec'?)");
   EXPECT_NE(error_of(type, "{engineConfigs: [{name: a, kvUsageSpec: 'x{'}]}"), "no error");
+}
+
+TEST_F(DataLayerTest, ExtractorRefusesCustomMetricsThatCannotBeRead) {
+  const struct {
+    std::string_view metrics, error;
+  } kCases[] = {
+      {"[{metricSpec: m}]", "'attributeKey' is missing"},
+      {"[{attributeKey: k}]", "'k': '' is not a metric: the family name is missing"},
+      {"[{attributeKey: k, metricSpec: 'm{'}]",
+       "'k': 'm{' is not a metric: '}' is missing at the end"},
+      {"[{attributeKey: k, metricSpec: m}, {attributeKey: k, metricSpec: n}]",
+       "attributeKey 'k' is given twice"},
+  };
+  for (const auto& c : kCases)
+    EXPECT_EQ(error_of(core_metrics_extractor(), "{engineConfigs: [{name: a, customMetrics: " +
+                                                     std::string(c.metrics) + "}]}"),
+              "plugin 'p' (core-metrics-extractor): engine 'a': parameter 'customMetrics': " +
+                  std::string(c.error));
+}
+
+TEST_F(DataLayerTest, ExtractorTellsTheReaderAboutCustomMetrics) {
+  const auto made = make(core_metrics_extractor(),
+                         "{engineConfigs: [{name: vllm, customMetrics: [{attributeKey: gpu, "
+                         "metricSpec: 'util{id=0}'}]}]}");
+  ASSERT_TRUE(made) << made.error().message;
+  const auto& engines = dynamic_cast<fleet::MetricsExtractor&>(*made->plugin).options().engines;
+  const auto& custom = std::ranges::find(engines, "vllm", &fleet::EngineMetrics::name)->custom;
+  ASSERT_EQ(custom.size(), 1u);
+  EXPECT_EQ(custom[0].first, "gpu");
+  EXPECT_EQ(custom[0].second, (fleet::SeriesSpec{"util", {{"id", "0"}}}));
+}
+
+TEST(CoreMetricsExtractor, DumpsAdaptersAndCustomMetrics) {
+  schedule::testing::Harness harness{2};
+  const auto& extractor = harness.make<plugin::Plugin>(core_metrics_extractor());
+  EXPECT_EQ(extractor.dump_state(), R"({"endpoints":[],"totalEndpoints":0,"maxEndpoints":100})");
+  harness.endpoints[1]->metrics.store({.max_active_models = 4});
+  harness.endpoints[1]->details.store(std::make_shared<const fleet::EngineDetails>(
+      fleet::EngineDetails{.running_adapters = {"a", "b\""},
+                           .waiting_adapters = {"c"},
+                           .custom = {{"gpu", 0.5}, {"odd", NAN}}}));
+  for (size_t i = 0; i < 2; ++i) harness.join(i);
+  harness.leave(0);
+  EXPECT_EQ(extractor.dump_state(),
+            R"({"endpoints":[{"endpoint":"default/e1","runningAdapters":["a","b\""],)"
+            R"("waitingAdapters":["c"],"maxAdapters":4,"customMetrics":{"gpu":0.5,"odd":null}}],)"
+            R"("totalEndpoints":1,"maxEndpoints":100})");
 }
 
 }  // namespace

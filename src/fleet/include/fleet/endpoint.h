@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "fleet/engine_details.h"
 #include "fleet/health.h"
 
 #include <atomic>
@@ -78,6 +79,8 @@ class Endpoint {
   /// Requests sent to this endpoint by this process and not finished. On a cache line of its own:
   /// every loop writes it with every request, and decisions read what stands around it.
   alignas(64) std::atomic<int64_t> open_requests{0};
+  /// Not read by decisions.
+  alignas(64) DetailsSlot details;
 
  private:
   alignas(64) const EndpointSpec spec_;

@@ -38,6 +38,7 @@ struct EngineMetrics {
   std::string num_blocks_label;
   SeriesSpec block_size;  // … or series of their own
   SeriesSpec num_blocks;
+  std::vector<std::pair<std::string, SeriesSpec>> custom;  // by attribute key, of EngineDetails
 };
 
 /// vllm, sglang, trtllm-serve, triton-tensorrt-llm, triton.
