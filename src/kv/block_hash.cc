@@ -1,5 +1,7 @@
 #include "kv/block_hash.h"
 
+#include "chain_links.h"
+
 #include "base/check.h"
 #include "codec/json_text.h"
 
@@ -19,8 +21,8 @@ static_assert(std::endian::native == std::endian::little,
 using request::Piece;
 
 constexpr size_t kTokenBytes = sizeof(uint32_t);
-/// Escaped text is unescaped in parts of this size.
-constexpr size_t kPartBytes = 4096;
+/// Text is unescaped in place behind the open group; with so much room at least, there is progress.
+constexpr size_t kSlackBytes = 64;
 /// The longest escape is a surrogate pair of 12 bytes: where none of the 11 bytes before a place is
 /// a backslash, no escape reaches across it.
 constexpr size_t kEscapeReach = 11;
@@ -51,80 +53,86 @@ size_t safe_part(std::string_view text, size_t limit) {
   return cut;
 }
 
+/// Cuts what it is fed into blocks. Groups of blocks that lie in the input as they are needed are
+/// hashed there; the others are put together in a buffer first.
 class Chain {
  public:
-  Chain(uint64_t seed, size_t block_bytes, size_t buffer_bytes, std::span<uint64_t> out,
+  Chain(uint64_t seed, size_t block_bytes, size_t prompt_bytes, std::span<uint64_t> out,
         Arena& arena)
-      : previous_(seed),
+      : links_(seed, block_bytes, out.data()),
         block_bytes_(block_bytes),
-        buffer_(static_cast<char*>(arena.allocate(buffer_bytes, alignof(uint64_t)))),
-        out_(out) {}
+        group_bytes_(block_bytes * kBlocksAtOnce),
+        buffer_(static_cast<char*>(
+            arena.allocate(std::min(group_bytes_, prompt_bytes) + kSlackBytes, 1))),
+        out_(out),
+        room_(block_bytes * out.size()) {}
 
-  bool full() const { return count_ == out_.size(); }
+  bool full() const { return room_ == 0; }
 
   void feed(const char* data, size_t size) {
+    size = std::min(size, room_);
+    room_ -= size;
     if (filled_ > 0) {
-      const size_t part = std::min(size, block_bytes_ - filled_);
-      append(data, part);
+      const size_t part = std::min(size, group_bytes_ - filled_);
+      std::memcpy(buffer_ + filled_, data, part);
+      advance(part);
       data += part;
       size -= part;
     }
-    for (; size >= block_bytes_ && !full(); data += block_bytes_, size -= block_bytes_)
-      emit(data, block_bytes_);
-    if (size > 0 && !full()) append(data, size);
+    for (; size >= group_bytes_; data += group_bytes_, size -= group_bytes_)
+      links_.add(data, kBlocksAtOnce);
+    if (size > 0) std::memcpy(buffer_ + filled_, data, size);
+    filled_ += size;
   }
 
   void feed_escaped(std::string_view text) {
-    char part[kPartBytes];
     while (!text.empty() && !full()) {
-      const size_t take = safe_part(text, kPartBytes);
-      feed(part, codec::unescape_json(text.substr(0, take), part));
+      const size_t take = safe_part(text, group_bytes_ + kSlackBytes - filled_);
+      const size_t size =
+          std::min(room_, codec::unescape_json(text.substr(0, take), buffer_ + filled_));
+      room_ -= size;
+      advance(size);
       text.remove_prefix(take);
     }
   }
 
   void feed_token(uint32_t token, uint32_t times) {
     align();
-    for (; times > 0 && !full(); --times)
-      append(reinterpret_cast<const char*>(&token), kTokenBytes);
+    for (; times > 0 && !full(); --times) feed(reinterpret_cast<const char*>(&token), kTokenBytes);
   }
 
   /// Pads the open token with zeros.
   void align() {
     constexpr char kZeros[kTokenBytes] = {};
-    if (const size_t over = filled_ % kTokenBytes; over > 0) append(kZeros, kTokenBytes - over);
+    if (const size_t over = filled_ % kTokenBytes; over > 0) feed(kZeros, kTokenBytes - over);
   }
 
   std::span<const uint64_t> finish() {
     align();
-    if (filled_ > 0 && !full()) emit(buffer_, filled_);
-    return out_.first(count_);
+    const size_t whole = filled_ / block_bytes_;
+    links_.add(buffer_, whole);
+    links_.finish(buffer_ + whole * block_bytes_, filled_ % block_bytes_);
+    const size_t fed = block_bytes_ * out_.size() - room_;
+    return out_.first((fed + block_bytes_ - 1) / block_bytes_);
   }
 
  private:
-  /// Requires: the open block has room.
-  void append(const char* data, size_t size) {
-    if (full()) return;
-    std::memcpy(buffer_ + filled_, data, size);
+  /// Counts bytes that were put behind the buffer's others, and hashes the group if it is full.
+  void advance(size_t size) {
     filled_ += size;
-    if (filled_ < block_bytes_) return;
-    emit(buffer_, block_bytes_);
-    filled_ = 0;
+    if (filled_ < group_bytes_) return;
+    links_.add(buffer_, kBlocksAtOnce);
+    filled_ -= group_bytes_;
+    std::memcpy(buffer_, buffer_ + group_bytes_, filled_);
   }
 
-  /// Flattened, so that the hash of the link, whose size is constant, loses its loops.
-  [[gnu::flatten]] void emit(const char* block, size_t size) {
-    const uint64_t link[2] = {XXH64(block, size, 0), previous_};
-    previous_ = XXH64(link, sizeof link, 0);
-    out_[count_++] = previous_;
-  }
-
-  uint64_t previous_;
+  ChainLinks links_;
   const size_t block_bytes_;
-  char* const buffer_;  // the open block
+  const size_t group_bytes_;
+  char* const buffer_;  // the open group
   size_t filled_ = 0;
   const std::span<uint64_t> out_;
-  size_t count_ = 0;
+  size_t room_;  // bytes that are still to be hashed
 };
 
 }  // namespace
@@ -162,7 +170,7 @@ std::span<const uint64_t> block_hashes(const request::Prompt& prompt, uint64_t s
   const auto out = arena.array<uint64_t>(std::min({blocks, blocks_max, kChainBlocksMax}));
   if (out.empty()) return {};
   const size_t block_bytes = block_tokens * kTokenBytes;
-  Chain chain(seed, block_bytes, std::min(block_bytes, tokens * kTokenBytes), out, arena);
+  Chain chain(seed, block_bytes, tokens * kTokenBytes, out, arena);
   if (!prompt.token_ids.empty()) {
     chain.feed(reinterpret_cast<const char*>(prompt.token_ids.data()), tokens * kTokenBytes);
     return chain.finish();

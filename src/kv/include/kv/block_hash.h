@@ -24,8 +24,8 @@ uint64_t chain_seed(std::string_view model, std::string_view cache_salt);
 
 /// The chain of one prompt: one hash a block of `block_tokens`, a shorter last block included, at
 /// most `blocks_max`. The result lives in `arena`.
-/// Cost: one pass over the text. Whole blocks of an unescaped piece are hashed where they stand;
-/// escaped text is unescaped through a buffer of a few KiB.
+/// Cost: one pass over the text. Groups of whole blocks of a plain piece are hashed where they
+/// stand; other text goes through a buffer of sixteen blocks in the arena.
 /// Requires: block_tokens > 0.
 std::span<const uint64_t> block_hashes(const request::Prompt& prompt, uint64_t seed,
                                        size_t block_tokens, size_t blocks_max, Arena& arena);
