@@ -13,8 +13,8 @@ namespace llmd::kv {
 namespace {
 
 constexpr size_t kFirstBuckets = 4;
-/// Blocks whose cache lines are on their way while one is looked at: about as many
-/// lines as a core can have outstanding, at up to four a block.
+/// Blocks whose cache lines are on their way while one is added: about as many lines as a core can
+/// have outstanding, at up to four a block.
 constexpr size_t kAhead = 10;
 /// A table is replaced by one of twice the size above this load, or when a block finds no place
 /// while the load is above the lower bound; below it the block is refused.
@@ -104,41 +104,81 @@ ApproxIndex::~ApproxIndex() {
   for (auto& holder : holders_) delete holder.load();
 }
 
-void ApproxIndex::match(std::span<const uint64_t> chain, std::span<uint32_t> matched) const {
-  const auto shard_of = [&](uint64_t key) -> const Shard& { return shards_[key % kShards]; };
-  const auto prefetch = [&](size_t i) {
-    const uint64_t key = key_of(chain[i]);
-    shard_of(key).read().prefetch(key);
-  };
-  if (chain.empty() || matched.empty()) return;
-  for (size_t i = 0; i < std::min(kAhead, chain.size()); ++i) prefetch(i);
+/// Looks a chain up from both ends: between two places with the same holders nothing can change, so
+/// only the gaps across which holders are lost are halved, until each loss has its place.
+class ApproxIndex::Search {
+ public:
+  Search(const ApproxIndex& index, std::span<const uint64_t> chain, std::span<uint32_t> matched)
+      : index_(index), chain_(chain), matched_(matched), width_((matched.size() + 63) / 64) {}
 
-  uint64_t alive[HolderTable::kWordsMax];
-  size_t width = 0;  // words of `alive` that can have bits
-  for (size_t i = 0; i < chain.size(); ++i) {
-    if (i + kAhead < chain.size()) prefetch(i + kAhead);
-    const uint64_t key = key_of(chain[i]);
-    const HolderTable& table = shard_of(key).read();
-    uint64_t holders[HolderTable::kWordsMax];
-    const size_t words = table.read(key, holders) ? table.words() : 0;
-    if (i == 0) {
-      width = std::min(words, (matched.size() + 63) / 64);
-      std::copy_n(holders, width, alive);
-      if (width == (matched.size() + 63) / 64 && matched.size() % 64 != 0)
-        alive[width - 1] &= (uint64_t{1} << matched.size() % 64) - 1;
-    }
-    uint64_t any = 0;
-    for (size_t w = 0; w < width; ++w) {
-      const uint64_t now = w < words ? holders[w] : 0;
-      if (const uint64_t gone = alive[w] & ~now; gone != 0)
-        credit(gone, w, static_cast<uint32_t>(i), matched);
-      alive[w] &= now;
-      any |= alive[w];
-    }
-    if (any == 0) return;
+  void operator()() {
+    const size_t last = chain_.size() - 1;
+    prefetch(0);
+    prefetch(last);
+    prefetch(last / 2);
+    Holders at_first;
+    Holders at_last;
+    Holders nobody = {};
+    const size_t over = width_ * 64 - matched_.size();
+    std::fill_n(at_last, width_, ~uint64_t{0});
+    at_last[width_ - 1] >>= over;
+    if (!read(0, at_last, nobody, at_first)) return;
+    read(last, at_first, nobody, at_last);
+    halve(0, at_first, last, at_last);
+    for (size_t w = 0; w < width_; ++w)
+      credit(at_last[w], w, static_cast<uint32_t>(chain_.size()), matched_);
   }
-  for (size_t w = 0; w < width; ++w)
-    credit(alive[w], w, static_cast<uint32_t>(chain.size()), matched);
+
+ private:
+  using Holders = uint64_t[HolderTable::kWordsMax];
+
+  const Shard& shard_of(uint64_t key) const { return index_.shards_[key % kShards]; }
+
+  void prefetch(size_t place) const {
+    const uint64_t key = key_of(chain_[place]);
+    shard_of(key).read().prefetch(key);
+  }
+
+  /// The block's holders, but no more than `most` and no less than `least`, whatever a commit or an
+  /// eviction that is under way leaves open. False: there are none.
+  bool read(size_t place, const Holders& most, const Holders& least, Holders& out) const {
+    const uint64_t key = key_of(chain_[place]);
+    const HolderTable& table = shard_of(key).read();
+    Holders bits;
+    const size_t words = table.read(key, bits) ? table.words() : 0;
+    uint64_t any = 0;
+    for (size_t w = 0; w < width_; ++w) {
+      out[w] = (w < words ? bits[w] & most[w] : 0) | least[w];
+      any |= out[w];
+    }
+    return any != 0;
+  }
+
+  void halve(size_t low, const Holders& at_low, size_t high, const Holders& at_high) {
+    if (std::equal(at_low, at_low + width_, at_high)) return;
+    if (high - low == 1) {
+      for (size_t w = 0; w < width_; ++w)
+        credit(at_low[w] & ~at_high[w], w, static_cast<uint32_t>(high), matched_);
+      return;
+    }
+    const size_t middle = low + (high - low) / 2;
+    prefetch(low + (middle - low) / 2);
+    prefetch(middle + (high - middle) / 2);
+    Holders at_middle;
+    read(middle, at_low, at_high, at_middle);
+    halve(low, at_low, middle, at_middle);
+    halve(middle, at_middle, high, at_high);
+  }
+
+  const ApproxIndex& index_;
+  const std::span<const uint64_t> chain_;
+  const std::span<uint32_t> matched_;
+  const size_t width_;  // words of a set of holders that count
+};
+
+void ApproxIndex::match(std::span<const uint64_t> chain, std::span<uint32_t> matched) const {
+  matched = matched.first(std::min(matched.size(), limits::kEndpointsMax));
+  if (!chain.empty() && !matched.empty()) Search(*this, chain, matched)();
 }
 
 void ApproxIndex::commit(const BlockOwner& owner, std::span<const uint64_t> chain) {
@@ -152,11 +192,16 @@ void ApproxIndex::commit(const BlockOwner& owner, std::span<const uint64_t> chai
     holder.capacity = owner.capacity;
   }
   chain = chain.first(std::min(chain.size(), holder.capacity));
-  for (size_t i = chain.size(); i-- > 0;) {
-    if (i >= kAhead) holder.blocks.prefetch_cell(key_of(chain[i - kAhead]));
-    if (i >= kAhead / 2) holder.blocks.prefetch_node(key_of(chain[i - kAhead / 2]));
-    const uint64_t key = key_of(chain[i]);
-    if (!holder.blocks.promote(key)) add(holder, owner.slot, key);
+  const auto key_at = [&](size_t i) { return key_of(chain[i]); };
+  for (size_t i = chain.size(); i > 0;) {
+    if (const size_t run = holder.blocks.promote_run(i, key_at); run > 0) {
+      i -= run;
+      continue;
+    }
+    --i;
+    if (i >= kAhead) holder.blocks.prefetch_cell(key_at(i - kAhead));
+    if (i >= kAhead / 2) holder.blocks.prefetch_node(key_at(i - kAhead / 2));
+    add(holder, owner.slot, key_at(i));
   }
 }
 

@@ -42,11 +42,22 @@ TEST(ApproxIndex, MatchesTheCommonPrefix) {
   EXPECT_EQ(index.check(), "");
 }
 
-TEST(ApproxIndex, GapEndsAMatch) {
-  ApproxIndex index;
-  const Chain whole = chain_of(1, 4);
-  index.commit({.slot = 3, .generation = 1, .capacity = 100}, Chain{whole[0], whole[2], whole[3]});
-  EXPECT_EQ(match_of(index, 3, whole), 1u);
+TEST(ApproxIndex, FindsWhereEachHolderEnds) {
+  for (const size_t blocks : {1, 2, 3, 7, 64, 100}) {
+    SCOPED_TRACE(blocks);
+    ApproxIndex index;
+    Rng rng(blocks);
+    const Chain whole = chain_of(1, blocks);
+    std::vector<uint32_t> held(150);
+    for (uint32_t slot = 0; slot < held.size(); ++slot) {
+      held[slot] = static_cast<uint32_t>(rng.below(blocks + 1));
+      index.commit({.slot = slot, .generation = 1, .capacity = 100},
+                   std::span(whole).first(held[slot]));
+    }
+    std::vector<uint32_t> matched(held.size());
+    index.match(whole, matched);
+    EXPECT_EQ(matched, held);
+  }
 }
 
 TEST(ApproxIndex, CountsBlocksOfAGeneration) {
@@ -203,9 +214,13 @@ TEST(ApproxIndex, AgreesWithANaiveOneUnderRandomWork) {
     std::map<uint32_t, uint64_t> generation;
     for (const uint32_t slot : slots) generation[slot] = 1;
     const auto random_chain = [&] {
-      // A family's trunk, sometimes with a branch of its own.
-      Chain chain = chain_of(rng.below(12), rng.below(20));
-      const Chain branch = chain_of(100 + rng.below(30), rng.below(10));
+      // A family's trunk, sometimes with a branch of its own. The branch's blocks stand for the
+      // trunk too.
+      const uint64_t family = rng.below(12);
+      const uint64_t length = rng.below(20);
+      Chain chain = chain_of(family, length);
+      const Chain branch =
+          chain_of(100 + 1000 * (family * 20 + length) + rng.below(4), rng.below(10));
       chain.insert(chain.end(), branch.begin(), branch.end());
       return chain;
     };

@@ -16,17 +16,6 @@ size_t BlockLru::find_cell(uint64_t block) const {
   return cell;
 }
 
-bool BlockLru::promote(uint64_t block) {
-  if (size_ == 0) return false;
-  const uint32_t at = cells_[find_cell(block)];
-  if (at == kNone) return false;
-  if (at != newest_) {
-    unlink(at);
-    link_newest(at);
-  }
-  return true;
-}
-
 void BlockLru::insert(uint64_t block) {
   if (cells_.size() < 2 * (size_ + 1)) grow();
   uint32_t at = free_;
@@ -40,7 +29,7 @@ void BlockLru::insert(uint64_t block) {
   const size_t cell = find_cell(block);
   CHECK(cells_[cell] == kNone);
   cells_[cell] = at;
-  link_newest(at);
+  link_newest(at, at);
   ++size_;
 }
 
@@ -48,7 +37,7 @@ void BlockLru::erase(uint64_t block) {
   const size_t cell = find_cell(block);
   const uint32_t at = cells_[cell];
   CHECK(at != kNone);
-  unlink(at);
+  unlink(at, at);
   close_gap(cell);
   nodes_[at].older = free_;
   free_ = at;
@@ -59,18 +48,19 @@ void BlockLru::clear() {
   *this = BlockLru();
 }
 
-void BlockLru::link_newest(uint32_t at) {
-  nodes_[at].newer = kNone;
-  nodes_[at].older = newest_;
-  if (newest_ != kNone) nodes_[newest_].newer = at;
-  newest_ = at;
-  if (oldest_ == kNone) oldest_ = at;
+void BlockLru::link_newest(uint32_t newer, uint32_t older) {
+  nodes_[newer].newer = kNone;
+  nodes_[older].older = newest_;
+  if (newest_ != kNone) nodes_[newest_].newer = older;
+  newest_ = newer;
+  if (oldest_ == kNone) oldest_ = older;
 }
 
-void BlockLru::unlink(uint32_t at) {
-  const Node& node = nodes_[at];
-  (node.newer == kNone ? newest_ : nodes_[node.newer].older) = node.older;
-  (node.older == kNone ? oldest_ : nodes_[node.older].newer) = node.newer;
+void BlockLru::unlink(uint32_t newer, uint32_t older) {
+  const uint32_t after = nodes_[newer].newer;
+  const uint32_t before = nodes_[older].older;
+  (after == kNone ? newest_ : nodes_[after].older) = before;
+  (before == kNone ? oldest_ : nodes_[before].newer) = after;
 }
 
 /// Moves later cells of the probe run up, so that no run has a hole.

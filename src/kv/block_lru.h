@@ -14,8 +14,30 @@ class BlockLru {
  public:
   size_t size() const { return size_; }
 
-  /// Makes `block` the newest and says whether it was there.
-  bool promote(uint64_t block);
+  /// Makes recent what was made recent in one go before: if block(count - 1) is there, it and those
+  /// of block(count - 2), block(count - 3) … that stand next to it, each newer than the one before,
+  /// become the newest, in the same order. Returns how many they are; 0: that block is not there.
+  /// Cost: one look-up and a walk over nodes, which stand together in memory if they were inserted
+  /// one after the other. Requires: count > 0.
+  template <class BlockAt>
+  size_t promote_run(size_t count, BlockAt block) {
+    if (size_ == 0) return 0;
+    const uint32_t oldest = cells_[find_cell(block(count - 1))];
+    if (oldest == kNone) return 0;
+    uint32_t newest = oldest;
+    size_t run = 1;
+    for (; run < count; ++run) {
+      const uint32_t next = nodes_[newest].newer;
+      if (next == kNone || nodes_[next].block != block(count - 1 - run)) break;
+      __builtin_prefetch(nodes_.data() + next + kNodesAhead);
+      newest = next;
+    }
+    if (newest != newest_) {
+      unlink(newest, oldest);
+      link_newest(newest, oldest);
+    }
+    return run;
+  }
   /// Adds `block` as the newest. Requires: it is not there.
   void insert(uint64_t block);
   /// Requires: not empty.
@@ -42,6 +64,7 @@ class BlockLru {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr size_t kNodesAhead = 16;  // four cache lines
   struct Node {
     uint64_t block;
     uint32_t newer;
@@ -50,8 +73,9 @@ class BlockLru {
 
   size_t home(uint64_t block) const { return (block >> 20) & (cells_.size() - 1); }
   size_t find_cell(uint64_t block) const;  // of the block, or the empty cell where it would go
-  void link_newest(uint32_t at);
-  void unlink(uint32_t at);
+  // Of the nodes from `newer` to `older` as they are linked.
+  void link_newest(uint32_t newer, uint32_t older);
+  void unlink(uint32_t newer, uint32_t older);
   void close_gap(size_t cell);
   void grow();
 

@@ -3,6 +3,7 @@
 #include "base/check.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #define XXH_INLINE_ALL
@@ -12,6 +13,25 @@ namespace llmd::kv {
 namespace {
 
 constexpr size_t kStripeBytes = 32;
+
+// Of XXH64.
+constexpr uint64_t kPrime1 = 0x9E3779B185EBCA87;
+constexpr uint64_t kPrime2 = 0xC2B2AE3D27D4EB4F;
+constexpr uint64_t kPrime3 = 0x165667B19E3779F9;
+constexpr uint64_t kPrime4 = 0x85EBCA77C2B2AE63;
+constexpr uint64_t kPrime5 = 0x27D4EB2F165667C5;
+
+/// XXH64 with seed 0 of two words, without the library's loops over inputs of any size.
+inline uint64_t hash_pair(uint64_t first, uint64_t second) {
+  uint64_t hash = kPrime5 + 2 * sizeof(uint64_t);
+  for (const uint64_t word : {first, second}) {
+    hash ^= std::rotl(word * kPrime2, 31) * kPrime1;
+    hash = std::rotl(hash, 27) * kPrime1 + kPrime4;
+  }
+  hash = (hash ^ hash >> 33) * kPrime2;
+  hash = (hash ^ hash >> 29) * kPrime3;
+  return hash ^ hash >> 32;
+}
 
 #if defined(__x86_64__)
 
@@ -25,11 +45,6 @@ constexpr size_t kGroupBlocks = 8;
 /// Fewer blocks are through sooner one by one.
 constexpr size_t kBlocksMin = 4;
 
-// Of XXH64.
-constexpr uint64_t kPrime1 = 0x9E3779B185EBCA87;
-constexpr uint64_t kPrime2 = 0xC2B2AE3D27D4EB4F;
-constexpr uint64_t kPrime3 = 0x165667B19E3779F9;
-constexpr uint64_t kPrime4 = 0x85EBCA77C2B2AE63;
 constexpr uint64_t kLane1Start = kPrime1 + kPrime2;
 constexpr uint64_t kLane4Start = -kPrime1;
 
@@ -116,12 +131,9 @@ ChainLinks::ChainLinks(uint64_t seed, size_t block_bytes, uint64_t* out)
       side_by_side_(block_bytes % kStripeBytes == 0 && cpu_has_lanes()),
       chain_{.previous = seed, .out = out} {}
 
-/// Flattened, so that the hash, whose size is constant, loses its loops.
-[[gnu::flatten, gnu::always_inline]] inline void ChainLinks::Chain::link(const uint64_t* hashes,
-                                                                         size_t count) {
+[[gnu::always_inline]] inline void ChainLinks::Chain::link(const uint64_t* hashes, size_t count) {
   for (size_t i = 0; i < count; ++i) {
-    const uint64_t pair[2] = {hashes[i], previous};
-    previous = XXH64(pair, sizeof pair, 0);
+    previous = hash_pair(hashes[i], previous);
     *out++ = previous;
   }
 }

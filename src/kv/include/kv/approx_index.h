@@ -20,12 +20,16 @@
 ///   by endpoint   one exact LRU of blocks per endpoint under a mutex of its own: bounds the
 ///                 endpoint's share and makes purging it cost no more than it holds.
 ///
+/// A block's hash stands for the whole prompt up to it (block_hash.h), so chains that share a block
+/// share what is before it. With invariant 3 an endpoint that holds a block of a chain then holds
+/// all before it, and along a chain holders only become fewer: a look-up need not read every block.
+///
 /// Invariants (checked by check()):
 ///   1. Bit s of block h is set exactly when h is in the LRU of slot s.
 ///   2. A block stands at most once in its shard, in one of the two buckets that its hash names,
 ///      and only while at least one of its bits is set.
-///   3. An LRU holds at most its capacity. Within a chain committed as one, a block is never older
-///      than its successor, so eviction takes chains from their ends.
+///   3. An LRU holds at most its capacity. Between commits a block is never older than its
+///      successor in a chain, so eviction takes chains from their ends.
 ///   4. The LRU of a slot belongs to one generation; commits of a purged or older generation change
 ///      nothing.
 ///   5. A table is never changed in place once replaced: readers may finish on it. A replacement
@@ -58,12 +62,14 @@ class ApproxIndex {
 
   /// Adds to matched[slot] how many blocks from the chain's start the endpoint of that slot holds
   /// without a gap; slots beyond `matched` are left out. Does not make blocks recent.
-  /// Cost: lock-free, no allocation; up to four cache lines a block, fetched ahead, until no
-  /// endpoint holds the prefix.
+  /// Cost: lock-free, no allocation; two blocks are read when all who hold the first hold the last,
+  /// about log2(chain) more for each length at which holders end, and never one twice. A block is
+  /// up to four cache lines.
   void match(std::span<const uint64_t> chain, std::span<uint32_t> matched) const;
 
   /// Records that `owner` now holds the chain. Of a chain longer than its capacity it holds the
-  /// beginning. Cost: a mutex per endpoint, and one per block that it did not hold yet.
+  /// beginning. Cost: a mutex per endpoint, and one per block that it did not hold yet. Blocks that
+  /// it got together are made recent together, in order of memory.
   void commit(const BlockOwner& owner, std::span<const uint64_t> chain);
 
   /// Forgets what the endpoint holds, for good: late commits of this generation have no effect.
@@ -85,6 +91,8 @@ class ApproxIndex {
   std::string check() const;
 
  private:
+  class Search;
+
   Holder& holder_of(uint32_t slot);
   void clear(Holder& holder, uint32_t slot);
   void add(Holder& holder, uint32_t slot, uint64_t block);
