@@ -64,7 +64,6 @@ constexpr Accepted kAccepted[] = {
     {"--metrics-endpoint-auth", "the admin port asks nobody when endpoints come from a file"},
     {"--metrics-cert-dir", "the admin port is plain HTTP"},
     {"--metrics-client-ca-file", "the admin port is plain HTTP"},
-    {"--tracing", "no spans are exported"},
     {"--enable-pprof", "there is no profiler"},
     {"--zap-devel", "lines are JSON"},
     {"--zap-encoder", "lines are JSON"},

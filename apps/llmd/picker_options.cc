@@ -61,6 +61,9 @@ void add_common_flags(CLI::App& app, PickerOptions& o) {
   add_duration(app, "--metrics-staleness-threshold", o.metrics_staleness_threshold,
                "older metrics do not count into pool averages");
 
+  app.add_flag("--tracing", o.tracing,
+               "export spans where OTEL_EXPORTER_OTLP_ENDPOINT says; --tracing=false: never");
+
   add_quantity(app, "--max-request-body", o.body_bytes_max, "larger request bodies get 413");
   add_duration(app, "--drain-timeout", o.drain.drain_timeout,
                "how long serving goes on after SIGTERM, not ready");

@@ -40,6 +40,9 @@ struct PickerOptions {
   Nanos refresh_prometheus_metrics_interval = std::chrono::seconds(5);
   Nanos metrics_staleness_threshold = std::chrono::seconds(2);
 
+  /// Spans are exported when the OTEL_* environment says where to.
+  bool tracing = true;
+
   int64_t body_bytes_max = int64_t{512} << 20;
   DrainOptions drain;
 

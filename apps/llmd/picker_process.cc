@@ -25,9 +25,26 @@ constexpr Nanos kReloadTick = std::chrono::seconds(1);
 /// Client and endpoint connections that a process should be able to hold.
 constexpr uint64_t kFilesWanted = 20'000;
 
+/// How long the end of the process may wait for the collector.
+constexpr Nanos kLastExportTimeout = std::chrono::seconds(2);
+
+/// The service that spans belong to, unless OTEL_SERVICE_NAME says otherwise; the reference's.
+constexpr std::string_view kServiceName = "llm-d-epp";
+
+std::unique_ptr<trace::Tracer> make_tracer(const std::optional<trace::Settings>& settings,
+                                           metric::Registry& metrics) {
+  return settings ? std::make_unique<trace::Tracer>(*settings, real_clock(), metrics) : nullptr;
+}
+
+route::DirectorOptions with_tracer(route::DirectorOptions options, trace::Tracer* tracer) {
+  options.tracer = tracer;
+  return options;
+}
+
 }  // namespace
 
-PickerProcess::PickerProcess(PickerOptions options, route::DirectorOptions director)
+PickerProcess::PickerProcess(PickerOptions options, route::DirectorOptions director,
+                             std::optional<trace::Settings> tracing)
     : options_(std::move(options)),
       loops_(options_.loops ? options_.loops : std::max(1u, std::thread::hardware_concurrency())),
       plugins_(builtin_plugins()),
@@ -35,7 +52,9 @@ PickerProcess::PickerProcess(PickerOptions options, route::DirectorOptions direc
       process_metrics_(metric::collect_process(metrics_)),
       control_(loops_, random_seed()),
       signals_(control_, {SIGTERM, SIGINT, SIGHUP}, [this](int signal) { on_signal(signal); }),
-      director_(fleet_, metrics_, real_clock(), director),
+      tracing_(std::move(tracing)),
+      tracer_(make_tracer(tracing_, metrics_)),
+      director_(fleet_, metrics_, real_clock(), with_tracer(director, tracer_.get())),
       scraper_(control_, fleet_, metrics_,
                {.interval = options_.refresh_metrics_interval,
                 .idle_interval = options_.idle_metrics_interval}),
@@ -95,8 +114,22 @@ void PickerProcess::expose_build() {
       .set(1);
 }
 
+Status PickerProcess::start_tracing() {
+  if (!tracing_) return {};
+  for (const auto& warning : tracing_->warnings) log::warn(warning);
+  const auto resolved = fleet::system_resolver()(tracing_->host);
+  if (!resolved)
+    return fail(Code::kBadRequest,
+                fmt::format("OTLP collector '{}': {}", tracing_->host, resolved.error().message));
+  LLMD_TRY_ASSIGN(const auto address, io::SocketAddress::parse(resolved->front(), tracing_->port));
+  exporter_.emplace(control_, *tracer_, *tracing_, address, LLMD_VERSION, metrics_);
+  exporter_->start();
+  return {};
+}
+
 Status PickerProcess::start() {
   expose_build();
+  LLMD_TRY(start_tracing());
   io::raise_file_limit(kFilesWanted);
   const config::Environment environment{.registry = plugins_,
                                         .state = state_,
@@ -153,6 +186,7 @@ int PickerProcess::run(FrontEnd front_end) {
                         {"endpoints", fleet_.snapshot()->endpoints.size()},
                         {"loops", loops_}});
   control_.run("control");
+  if (exporter_) exporter_->flush(kLastExportTimeout);
   return 0;
 }
 
@@ -160,8 +194,18 @@ int run_picker(std::string_view command, const PickerOptions& options,
                const route::DirectorOptions& director,
                const std::function<Result<int>(PickerProcess&)>& serve) {
   int code = 2;
+  std::optional<trace::Settings> tracing;
+  if (options.tracing) {
+    auto read = trace::read_settings(trace::process_environment(), kServiceName, LLMD_VERSION);
+    if (!read) {
+      std::fprintf(stderr, "llmd %.*s: %s\n", static_cast<int>(command.size()), command.data(),
+                   read.error().message.c_str());
+      return code;
+    }
+    tracing = std::move(*read);
+  }
   {
-    PickerProcess picker(options, director);
+    PickerProcess picker(options, director, std::move(tracing));
     // A thread, so only now that the picker has claimed the signals.
     log::start({.level = options.log_level, .format = options.log_format});
     Result<int> served = 0;

@@ -18,6 +18,8 @@
 #include "plugin/state_store.h"
 #include "route/director.h"
 
+#include "trace/exporter.h"
+#include "trace/tracer.h"
 #include <functional>
 #include <memory>
 #include <optional>
@@ -30,7 +32,8 @@ namespace llmd {
 /// thread, which runs the control loop within run().
 class PickerProcess {
  public:
-  explicit PickerProcess(PickerOptions options, route::DirectorOptions director = {});
+  explicit PickerProcess(PickerOptions options, route::DirectorOptions director = {},
+                         std::optional<trace::Settings> tracing = {});
 
   /// Loads the configuration, finds the endpoints, opens the admin port. Errors are one line for
   /// the operator.
@@ -55,6 +58,7 @@ class PickerProcess {
  private:
   Result<std::unique_ptr<fleet::Discovery>> make_discovery(const config::Loaded& loaded);
   void publish(config::Loaded loaded);
+  Status start_tracing();
   void every(io::Timer& timer, Nanos interval, std::function<void()> work);
   void on_signal(int signal);
   void expose_build();
@@ -68,7 +72,10 @@ class PickerProcess {
   fleet::Fleet fleet_;
   io::Loop control_;
   const io::Signals signals_;
+  const std::optional<trace::Settings> tracing_;
+  const std::unique_ptr<trace::Tracer> tracer_;
   route::Director director_;
+  std::optional<trace::Exporter> exporter_;
   fleet::Scraper scraper_;
   fleet::PoolMetrics pool_metrics_;
   std::optional<config::Reloader> reloader_;

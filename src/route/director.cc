@@ -24,6 +24,7 @@ Director::Director(fleet::Fleet& fleet, metric::Registry& metrics, const Clock& 
     : fleet_(fleet),
       clock_(clock),
       retry_(options.retry),
+      tracer_(options.tracer),
       ejector_(fleet, metrics, options.ejection),
       probe_(std::make_unique<RequestProbe>(metrics)) {
   subscription_ = fleet_.subscribe([this](const fleet::SnapshotPtr& snapshot) {

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "route/director.h"
 #include "schedule/pipeline.h"
+#include "trace/tracer.h"
 
 #include <fmt/format.h>
 
@@ -101,17 +102,37 @@ struct Session::Impl {
       c.request_id = arena->copy(uuid_v4(rng.next(), rng.next()));
       made_request_id = true;
     }
+    if (director.tracer_) begin_trace();
     ++loop.active_;
     state = State::kReceiving;
   }
 
+  void begin_trace() {
+    auto& c = *context;
+    const auto [own, parent] = director.tracer_->start(c.headers, loop.host_.rng);
+    const auto text = trace::format_traceparent(own);
+    traceparent = arena->copy({text.data(), text.size()});
+    if (own.sampled)
+      c.trace =
+          arena->make<trace::Trace>(*arena, loop.host_.rng, clock, own, parent, "gateway.request");
+  }
+
+  void end_trace() {
+    if (!context->trace) return;
+    context->trace->close_all();
+    director.tracer_->finish(*context->trace);
+  }
+
   static constexpr uint64_t kLoopStride = 256;
   bool made_request_id = false;
+  std::string_view traceparent;  // of the forwarded request; empty: as the client sent it
 
   /// Ends the request: the session is ready for the next one. Returns the arena, in which views of
   /// the request may still be needed.
   std::unique_ptr<Arena> release() {
     if (state == State::kWaiting) std::erase(loop.waiting_, owner);
+    end_trace();
+    traceparent = {};
     state = State::kIdle;
     ++ticket;
     --loop.active_;
@@ -163,6 +184,7 @@ struct Session::Impl {
 
   void parse_and_admit(std::string_view whole) {
     auto& c = *context;
+    orchestrate();
     c.request_bytes = whole.size();
     if (!pipeline) return refuse({Code::kServiceUnavailable, "no configuration is loaded", {}});
     if (!parser)
@@ -180,6 +202,21 @@ struct Session::Impl {
     admit();
   }
 
+  /// From the last byte of a request, or its endpoint's failure, to its way to an endpoint.
+  void orchestrate() {
+    if (auto* trace = context->trace)
+      trace->open("gateway.request_orchestration", trace::Scope::kRequestControl,
+                  trace::Kind::kServer);
+  }
+
+  void end_orchestration() {
+    auto& c = *context;
+    if (!c.trace || &c.trace->current() == c.trace->first()) return;
+    c.trace->set(c.trace->current(), "target_model", c.target_model);
+    c.trace->set(c.trace->current(), "request_prio", int64_t{c.priority});
+    c.trace->close();
+  }
+
   void admit() {
     auto& c = *context;
     const auto candidates = [&] { return locate(); };
@@ -188,13 +225,19 @@ struct Session::Impl {
     if (!admitted) return refuse(std::move(admitted).error());
     if (*admitted == Progress::kSuspended) {
       if (loop.draining_) return refuse_draining();
-      if (state != State::kWaiting) loop.waiting_.push_back(owner);
+      if (state != State::kWaiting) {
+        loop.waiting_.push_back(owner);
+        if (c.trace) c.trace->open("wait_for_admission", trace::Scope::kRequestControl);
+      }
       state = State::kWaiting;
       if (const Nanos limit = pipeline->admission->deadline(); limit != Nanos::max())
         wake_after(limit);
       return;
     }
-    if (state == State::kWaiting) std::erase(loop.waiting_, owner);
+    if (state == State::kWaiting) {
+      std::erase(loop.waiting_, owner);
+      if (c.trace) c.trace->close();
+    }
     state = State::kProducing;
     screen();
   }
@@ -258,6 +301,8 @@ struct Session::Impl {
     for (; next_producer < pipeline->producers.size(); ++next_producer) {
       const auto& step = pipeline->producers[next_producer];
       if (std::exchange(producer_late, false)) continue;
+      const trace::Stage stage(c.trace, "llm_d.epp.producer.", step.plugin->type(),
+                               trace::Scope::kPlugins);
       const TimePoint begin = clock.now();
       auto progress = step.plugin->produce(c);
       if (!progress) {
@@ -353,12 +398,12 @@ struct Session::Impl {
       series->running.add(1);
       running = true;
     }
-    std::span<const HeaderField> set;
-    if (made_request_id) {
-      auto id = arena->array<HeaderField>(1);
-      id[0] = {"x-request-id", c.request_id};
-      set = id;
-    }
+    end_orchestration();
+    auto set = arena->array<HeaderField>(2);
+    size_t n = 0;
+    if (made_request_id) set[n++] = {"x-request-id", c.request_id};
+    if (!traceparent.empty()) set[n++] = {"traceparent", traceparent};
+    set = set.first(n);
     sink.forward({endpoints, set, {}, committed ? &c : nullptr, attempts.wants_fresh_connection()});
   }
 
@@ -427,6 +472,7 @@ struct Session::Impl {
   void answer(Error error, int status) {
     auto& c = *context;
     director.probe_->count_error(labels(), error.code);
+    if (c.trace) c.trace->fail(error.message);
     if (state != State::kForwarded && !attempts.any())
       director.probe_->request_processing.observe(seconds(clock.now() - c.received));
     if (status == 0) status = http_status(error.code);
@@ -461,6 +507,7 @@ struct Session::Impl {
     if (state == State::kIdle) return;
     const auto& c = *context;
     if (cause == EndCause::kError) director.probe_->count_error(labels(), Code::kUnknown);
+    if (c.trace) c.trace->fail(cause == EndCause::kError ? "ended early" : "the client left");
     log::info("request aborted",
               {{"x-request-id", c.request_id},
                {"path", c.path},
@@ -490,7 +537,9 @@ struct Session::Impl {
                                                 {"try", attempts.tries()},
                                                 {"seconds", seconds(clock.now() - c.received)}});
     end_hooks(EndCause::kError);
-    c.request ? schedule_again() : route_without_body();
+    if (!c.request) return route_without_body();
+    orchestrate();
+    schedule_again();
   }
 
   void response_headers(int status, HeaderView headers) {

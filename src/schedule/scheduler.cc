@@ -60,6 +60,9 @@ class Run {
   }
 
   void run_profile(const Profile& profile, ProfileResult& result) {
+    trace::Stage stage(context_.trace, "run_scheduler_profile", trace::Scope::kScheduling);
+    stage.set("llm_d.epp.scheduling.profile.name", profile.name);
+    name_request(stage);
     result.ran = true;
     const auto selected = filter(profile);
     result.failed = selected.empty();
@@ -67,15 +70,33 @@ class Run {
     result.scored = selected;
     result.totals = score(profile, selected);
 
+    result.targets = pick(profile, selected, result.totals);
+    result.failed = result.targets.empty();
+  }
+
+  std::span<const uint32_t> pick(const Profile& profile, std::span<const uint32_t> selected,
+                                 std::span<const double> totals) {
+    trace::Stage stage(context_.trace, "pick_endpoints", trace::Scope::kScheduling);
+    stage.set("llm_d.epp.picker.candidate_endpoints", selected.size());
     const auto picked = context_.arena.array<uint32_t>(selected.size());
-    const size_t count = profile.picker.plugin->pick(context_, selected, result.totals, picked);
+    const size_t count = profile.picker.plugin->pick(context_, selected, totals, picked);
     profile.picker.duration.observe(stopwatch_.lap());
     CHECK(count <= picked.size());
-    result.targets = picked.first(count);
-    result.failed = count == 0;
+    if (stage && count > 0)
+      stage.set("llm_d.epp.picker.top_endpoints",
+                context_.candidates[picked[0]].endpoint->host_port());
+    return picked.first(count);
+  }
+
+  void name_request(trace::Stage& stage) const {
+    stage.set("gen_ai.request.model", context_.target_model);
+    stage.set("gen_ai.request.id", context_.request_id);
   }
 
   std::span<uint32_t> filter(const Profile& profile) {
+    trace::Stage stage(context_.trace, "filter_endpoints", trace::Scope::kScheduling);
+    stage.set("llm_d.epp.filter.candidate_endpoints", context_.candidates.size());
+    name_request(stage);
     auto selected = context_.arena.array<uint32_t>(context_.candidates.size());
     std::iota(selected.begin(), selected.end(), 0u);
     for (const auto& step : profile.filters) {
@@ -85,21 +106,39 @@ class Run {
       CHECK(left <= selected.size());
       selected = selected.first(left);
     }
+    stage.set("llm_d.epp.filter.filtered_endpoints", selected.size());
     return selected;
   }
 
   /// In order of the profile, in double precision, so that sums are the same everywhere.
   std::span<const double> score(const Profile& profile, std::span<const uint32_t> selected) {
+    trace::Stage stage(context_.trace, "llm_d.epp.scoring", trace::Scope::kScheduling);
+    stage.set("llm_d.epp.scorer.count", profile.scorers.size());
+    stage.set("llm_d.epp.scoring.candidate_endpoints", selected.size());
     const auto totals = context_.arena.array<double>(selected.size());
     if (scratch_.empty()) scratch_ = context_.arena.array<double>(context_.candidates.size());
     const auto scores = scratch_.first(selected.size());
     for (const auto& step : profile.scorers) {
+      trace::Stage scorer(context_.trace, "llm_d.epp.scorer.", step.plugin->type(),
+                          trace::Scope::kPlugins);
       std::ranges::fill(scores, 0.0);
       step.plugin->score(context_, selected, scores);
+      if (scorer) describe(scorer, step, scores);
       for (size_t i = 0; i < scores.size(); ++i) totals[i] += clamp01(scores[i]) * step.weight;
       step.duration.observe(stopwatch_.lap());
     }
     return totals;
+  }
+
+  static void describe(trace::Stage& stage, const auto& step, std::span<const double> scores) {
+    const double sum = std::accumulate(scores.begin(), scores.end(), 0.0);
+    stage.set("llm_d.epp.scorer.type", step.plugin->type());
+    stage.set("llm_d.epp.scorer.name", step.plugin->name());
+    stage.set("llm_d.epp.scorer.weight", step.weight);
+    stage.set("llm_d.epp.scorer.candidate_endpoints", scores.size());
+    stage.set("llm_d.epp.scorer.endpoints_scored", scores.size());
+    stage.set("llm_d.epp.scorer.score.max", *std::ranges::max_element(scores));
+    stage.set("llm_d.epp.scorer.score.avg", sum / static_cast<double>(scores.size()));
   }
 
   /// A handler's typed error stands. Else a drained profile explains it, else the handler's words.

@@ -75,11 +75,11 @@ class ProtoWriter {
     append(proto_varint(field));
     append(value);
   }
-  void real(uint32_t field, double value) {
+  void fixed(uint32_t field, uint64_t value) {
     append(proto_key(field, WireType::kFixed64));
-    const auto bits = std::bit_cast<uint64_t>(value);
-    out_.append(reinterpret_cast<const char*>(&bits), sizeof bits);
+    out_.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
+  void real(uint32_t field, double value) { fixed(field, std::bit_cast<uint64_t>(value)); }
   void bytes(uint32_t field, std::string_view value) {
     append(proto_bytes(field));
     append(value.size());

@@ -17,6 +17,10 @@
 #include <string>
 #include <vector>
 
+namespace llmd::trace {
+class Tracer;
+}
+
 namespace llmd::route {
 
 class LoopDirector;
@@ -27,6 +31,7 @@ class Session;
 struct DirectorOptions {
   RetryOptions retry;
   fleet::EjectionOptions ejection{.enabled = false};
+  trace::Tracer* tracer = nullptr;  // null: requests leave no spans and keep their `traceparent`
 };
 
 /// What is shared by all requests of one pool: the fleet, the configured pipeline, the metrics. A
@@ -58,6 +63,7 @@ class Director {
   fleet::Fleet& fleet_;
   const Clock& clock_;
   const RetryOptions retry_;
+  trace::Tracer* const tracer_;
   const fleet::Ejector ejector_;
   std::unique_ptr<RequestProbe> probe_;
   mutable std::mutex mutex_;

@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "fleet/endpoint.h"
 #include "request/request_view.h"
+#include "trace/trace.h"
 
 #include <cstdint>
 #include <functional>
@@ -86,6 +87,7 @@ struct RequestContext {
   std::string_view fairness_id;
   int32_t priority = 0;
   TimePoint received{};
+  trace::Trace* trace = nullptr;  // null: the request is not sampled
 
   fleet::SnapshotPtr snapshot;       // pins the endpoints
   std::span<Candidate> candidates;   // after subset hint and screeners
