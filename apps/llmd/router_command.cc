@@ -22,6 +22,7 @@ frontend::ProxyOptions proxy_options(const RouterOptions& options, PickerProcess
   o.body_bytes_max = static_cast<uint64_t>(options.body_bytes_max);
   o.head_bytes_max = static_cast<size_t>(options.header_bytes_max);
   o.headers_max = options.headers_max;
+  o.connections_max = options.connections_max;
   o.connections_per_peer = options.connections_per_peer;
   o.probe.emplace(picker.metrics());
   o.head_timeout = options.header_timeout;

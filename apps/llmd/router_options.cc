@@ -13,6 +13,8 @@ std::optional<int> parse_router_options(RouterOptions& o, int argc, char** argv)
                "larger request heads get 431");
   app.add_option("--max-request-headers", o.headers_max, "request heads with more lines get 431")
       ->check(CLI::Range(1, 65'536));
+  app.add_option("--max-connections", o.connections_max,
+                 "of clients, per loop; more wait to be accepted; 0: no limit");
   app.add_option("--max-connections-per-peer", o.connections_per_peer,
                  "more from one client address are closed; 0: no limit");
   app.add_flag("--hide-served-endpoint", o.hide_served_endpoint,

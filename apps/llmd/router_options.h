@@ -16,6 +16,7 @@ struct RouterOptions : PickerOptions {
   uint16_t port = 8080;
   int64_t header_bytes_max = int64_t{64} << 10;
   size_t headers_max = 256;
+  size_t connections_max = 0;       // per loop; 0: no limit
   size_t connections_per_peer = 0;  // 0: no limit
   bool hide_served_endpoint = false;
 

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
 namespace llmd::fleet {
 namespace {
 
@@ -123,6 +126,28 @@ TEST_F(EjectorTest, ChangedLabelsKeepTheState) {
   set(4, "b");
   EXPECT_EQ(state(), State::kEjected);
   EXPECT_EQ(at(0).health.ejections(), 1u);
+}
+
+TEST_F(EjectorTest, KeepsHalfOfThePoolFromManyThreads) {
+  set(8);
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (size_t i = 0; i < 2000; ++i) {
+        auto& endpoint = at((i + static_cast<size_t>(t)) % 8);
+        ejector.sent(endpoint, clock.now());
+        if (i % 7 == 0)
+          ejector.answered(endpoint);
+        else
+          ejector.failed(endpoint, Cause::kConnect, *pool, clock.now());
+      }
+    });
+  threads.clear();
+  size_t out = 0;
+  for (size_t i = 0; i < 8; ++i) out += !at(i).health.healthy();
+  EXPECT_LE(out, 4u);
+  for (size_t i = 0; i < 8; ++i) ejector.answered(at(i));
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(state(i), State::kHealthy);
 }
 
 TEST_F(EjectorTest, CanBeTurnedOff) {

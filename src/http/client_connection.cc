@@ -298,6 +298,8 @@ bool ClientConnection::peer_took_any() const {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
+  // Earlier requests were answered, so less than their bytes means that the kernel does not count.
+  if (info.tcpi_bytes_acked < bytes_sent_earlier_) return true;
   // The connection's opening counts as one byte.
   return info.tcpi_bytes_acked > bytes_sent_earlier_ + 1;
 }

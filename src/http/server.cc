@@ -24,6 +24,7 @@ void Server::State::accept_all() {
   while (listener) {
     if (options.connections_max > 0 && connections.size() >= options.connections_max) {
       accept_paused = true;
+      count(ClientLimit::kConnections);
       return;
     }
     io::Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));

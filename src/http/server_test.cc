@@ -441,13 +441,16 @@ TEST_F(ServerTest, ServesWhatHasArrivedWhenItStops) {
 }
 
 TEST_F(ServerTest, PausesAcceptingAtItsLimit) {
+  metric::Registry metrics(1);
   ServerOptions options;
   options.connections_max = 2;
+  options.probe.emplace(metrics);
   start(options);
   Wire a = connect(), b = connect(), c = connect();
   c.send(kPost);
   settle(loop);
   EXPECT_EQ(server->connections(), 2u);
+  EXPECT_NE(metrics.render().find("{limit=\"connections\"} 1\n"), std::string::npos);
   a.close();
   EXPECT_TRUE(c.sees(loop, "hello"));
 }

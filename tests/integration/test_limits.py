@@ -53,6 +53,20 @@ def test_connections_of_one_peer(lab):
         wire.sock.close()
 
 
+def test_connections_of_all(lab):
+    router = lab.router(endpoint=[lab.upstream().url], max_connections=2, loops=1)
+    first, second = Wire(router.port), Wire(router.port)
+    for wire in (first, second):
+        wire.send(request(chat_body()))
+        assert wire.read().status == 200
+    with Wire(router.port) as third:
+        third.send(request(chat_body()))
+        eventually("the limit is met", lambda: met(router, "connections") >= 1)
+        first.sock.close()
+        assert third.read().status == 200, "it waits for a place"
+    second.sock.close()
+
+
 def test_slow_heads_and_bodies_are_counted(lab):
     router = lab.router(endpoint=[lab.upstream().url], header_timeout="300ms", body_idle_timeout="300ms")
     slow = [Wire(router.port) for _ in range(50)]

@@ -9,6 +9,7 @@ namespace llmd::http {
 
 /// What a server holds clients to.
 enum class ClientLimit : uint8_t {
+  kConnections,  // accepting paused
   kConnectionsPerPeer,
   kHeaderList,  // bytes or lines of a request's head
   kBody,
@@ -25,7 +26,7 @@ class ServerProbe {
   void count(ClientLimit limit) const { counters_[static_cast<size_t>(limit)].add(); }
 
  private:
-  std::array<metric::Counter, 6> counters_;
+  std::array<metric::Counter, 7> counters_;
 };
 
 }  // namespace llmd::http
