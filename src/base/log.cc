@@ -37,13 +37,13 @@ namespace llmd::log {
 namespace {
 
 /// Waking is what the writer thread costs, so it sleeps long; a ring that is half full wakes it.
-constexpr auto kDrainInterval = std::chrono::milliseconds(100);
+constexpr auto kDrainInterval = std::chrono::milliseconds(250);
 
 class Ring {
  public:
   explicit Ring(size_t bytes)
       : capacity_(std::bit_ceil(std::max<size_t>(bytes, 1024))),
-        data_(std::make_unique_for_overwrite<char[]>(capacity_)) {}
+        data_(std::make_unique_for_overwrite<char[]>(2 * capacity_)) {}
 
   /// Appends what is published to `out` and frees it.
   void drain(std::string& out) {
@@ -62,6 +62,7 @@ class Ring {
  private:
   friend class LineWriter;
   const size_t capacity_;
+  /// The ring, and as much again, where a line that crosses the ring's end is written in one piece.
   const std::unique_ptr<char[]> data_;
   alignas(64) std::atomic<uint64_t> head_{0};
   alignas(64) std::atomic<uint64_t> tail_{0};
@@ -72,38 +73,46 @@ class LineWriter {
  public:
   explicit LineWriter(Ring& ring)
       : ring_(ring),
-        at_(ring.head_.load(std::memory_order_relaxed)),
-        limit_(ring.tail_.load(std::memory_order_acquire) + ring.capacity_) {}
+        head_(ring.head_.load(std::memory_order_relaxed)),
+        free_(ring.tail_.load(std::memory_order_acquire) + ring.capacity_ - head_),
+        begin_(ring.data_.get() + (head_ & (ring.capacity_ - 1))),
+        at_(begin_) {}
 
   void put(std::string_view piece) {
-    if (piece.size() > limit_ - at_) {
+    if (piece.size() > room()) {
       full_ = true;
       return;
     }
-    const size_t from = at_ & (ring_.capacity_ - 1);
-    const size_t before_wrap = ring_.capacity_ - from;
-    if (piece.size() <= before_wrap) [[likely]] {
-      std::memcpy(ring_.data_.get() + from, piece.data(), piece.size());
-    } else {
-      std::memcpy(ring_.data_.get() + from, piece.data(), before_wrap);
-      std::memcpy(ring_.data_.get(), piece.data() + before_wrap, piece.size() - before_wrap);
-    }
+    std::memcpy(at_, piece.data(), piece.size());
     at_ += piece.size();
   }
 
-  bool ring_half_full() const { return limit_ - at_ < ring_.capacity_ / 2; }
+  /// The inside of a JSON string.
+  void put_escaped(std::string_view text) {
+    escape_json(text, [this](std::string_view piece) { put(piece); });
+  }
+
+  bool ring_half_full() const { return room() < ring_.capacity_ / 2; }
 
   /// False when the line did not fit, and so is not written.
   bool commit() {
     if (full_) return false;
-    ring_.head_.store(at_, std::memory_order_seq_cst);
+    const char* ring_end = ring_.data_.get() + ring_.capacity_;
+    if (at_ > ring_end)
+      std::memcpy(ring_.data_.get(), ring_end, static_cast<size_t>(at_ - ring_end));
+    ring_.head_.store(head_ + written(), std::memory_order_seq_cst);
     return true;
   }
 
  private:
+  size_t written() const { return static_cast<size_t>(at_ - begin_); }
+  size_t room() const { return free_ - written(); }
+
   Ring& ring_;
-  uint64_t at_;
-  const uint64_t limit_;
+  const uint64_t head_;
+  const size_t free_;
+  char* const begin_;
+  char* at_;
   bool full_ = false;
 };
 
@@ -216,69 +225,71 @@ std::string_view level_name(Level level) {
   return "info";
 }
 
+constexpr uint32_t kMicro = 1'000'000;
+
+/// The six digits of a number of millionths. Returns their end.
+char* put_micros(char* at, uint32_t micros) {
+  for (int i = 5; i >= 0; --i, micros /= 10) at[i] = static_cast<char>('0' + micros % 10);
+  return at + 6;
+}
+
 /// Numbers of everyday size as decimals with microsecond precision, by integer arithmetic: the
 /// shortest round-trip form costs cold tables on every line. Returns nullptr for others.
 char* put_decimal(char* at, double v) {
-  constexpr double kMicro = 1e6;
   constexpr double kLargest = 1e9;
   if (!(v >= 0 && v < kLargest)) return nullptr;
-  const auto micros = static_cast<uint64_t>(std::llround(v * kMicro));
+  const auto micros = static_cast<uint64_t>(v * kMicro + 0.5);
   if (micros == 0 && v != 0) return nullptr;
-  at = std::to_chars(at, at + 24, micros / 1'000'000).ptr;
-  uint64_t rest = micros % 1'000'000;
+  at = std::to_chars(at, at + 24, micros / kMicro).ptr;
+  const auto rest = static_cast<uint32_t>(micros % kMicro);
   if (rest == 0) return at;
-  *at++ = '.';
-  for (uint64_t scale = 100'000; rest != 0; rest %= scale, scale /= 10)
-    *at++ = static_cast<char>('0' + rest / scale);
+  *at = '.';
+  at = put_micros(at + 1, rest);
+  while (at[-1] == '0') --at;
   return at;
 }
 
 /// The value as JSON; a string for what JSON has no number for.
 void put_value(LineWriter& line, const Field& field) {
-  char digits[32];
-  const auto number = [&](auto v) {
-    const auto end = std::to_chars(digits, digits + sizeof digits, v).ptr;
-    return std::string_view(digits, end - digits);
-  };
   if (const auto* text = std::get_if<std::string_view>(&field.value)) {
     line.put("\"");
-    escape_json(*text, [&](std::string_view piece) { line.put(piece); });
+    line.put_escaped(*text);
     line.put("\"");
-  } else if (const auto* integer = std::get_if<int64_t>(&field.value)) {
-    line.put(number(*integer));
-  } else if (const auto* real = std::get_if<double>(&field.value)) {
-    if (const char* end = put_decimal(digits, *real))
-      line.put({digits, static_cast<size_t>(end - digits)});
-    else if (std::isfinite(*real))
-      line.put(number(*real));
-    else
-      line.put(std::isnan(*real) ? "\"NaN\"" : *real > 0 ? "\"+Inf\"" : "\"-Inf\"");
-  } else {
-    line.put(std::get<bool>(field.value) ? "true" : "false");
+    return;
   }
+  char digits[32];
+  const char* end = digits;
+  if (const auto* integer = std::get_if<int64_t>(&field.value)) {
+    end = std::to_chars(digits, digits + sizeof digits, *integer).ptr;
+  } else if (const auto* truth = std::get_if<bool>(&field.value)) {
+    return line.put(*truth ? "true" : "false");
+  } else {
+    const double real = std::get<double>(field.value);
+    if (!std::isfinite(real))
+      return line.put(std::isnan(real) ? "\"NaN\"" : real > 0 ? "\"+Inf\"" : "\"-Inf\"");
+    end = put_decimal(digits, real);
+    if (end == nullptr) end = std::to_chars(digits, digits + sizeof digits, real).ptr;
+  }
+  line.put({digits, static_cast<size_t>(end - digits)});
 }
 
 void put_json(LineWriter& line, Level level, WallTime now, std::string_view message,
               std::initializer_list<Field> fields) {
-  const auto escaped = [&](std::string_view text) {
-    escape_json(text, [&](std::string_view piece) { line.put(piece); });
-  };
-  const int64_t micros = now.time_since_epoch().count() / 1000;
-  char time[48];
-  char* end = std::to_chars(time, time + 24, micros / 1'000'000).ptr;
-  *end++ = '.';
-  for (int64_t scale = 100'000; scale > 0; scale /= 10)
-    *end++ = static_cast<char>('0' + micros / scale % 10);
+  const auto micros = static_cast<uint64_t>(now.time_since_epoch().count()) / 1000;
+  char time[32];
+  char* end = std::to_chars(time, time + 24, micros / kMicro).ptr;
+  *end = '.';
+  end = put_micros(end + 1, static_cast<uint32_t>(micros % kMicro));
   line.put("{\"level\":\"");
   line.put(level_name(level));
   line.put("\",\"ts\":");
   line.put({time, static_cast<size_t>(end - time)});
   line.put(",\"msg\":\"");
-  escaped(message);
+  line.put_escaped(message);
   line.put("\"");
   for (const auto& field : fields) {
     line.put(",\"");
-    escaped(field.key);
+    line.put_escaped(field.key);
     line.put("\":");
     put_value(line, field);
   }
@@ -294,7 +305,7 @@ void put_console(LineWriter& line, Level level, WallTime now, std::string_view m
                                     micros % 1'000'000, level_name(level))
                        .out;
   line.put({head, static_cast<size_t>(end - head)});
-  escape_json(message, [&](std::string_view piece) { line.put(piece); });
+  line.put_escaped(message);
   for (const auto& field : fields) {
     line.put(" ");
     line.put(field.key);

@@ -10,6 +10,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -18,6 +19,15 @@ namespace {
 
 constexpr char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+}
+/// lower() of each of eight bytes.
+constexpr uint64_t lower_each(uint64_t bytes) {
+  constexpr uint64_t kEach = 0x0101010101010101;
+  const uint64_t low = bytes & kEach * 0x7f;
+  const uint64_t from_a = low + kEach * (0x80 - 'A');  // top bit: at least 'A'
+  const uint64_t past_z = low + kEach * (0x7f - 'Z');  // top bit: above 'Z'
+  const uint64_t upper = (from_a ^ past_z) & ~bytes & kEach * 0x80;
+  return bytes | upper >> 2;
 }
 constexpr bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -109,7 +119,19 @@ constexpr Suffix kSuffixes[] = {{"", 1, 0},
 }  // namespace
 
 bool equals_ignore_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
+  if (a.size() != b.size()) return false;
+  const char* x = a.data();
+  const char* y = b.data();
+  size_t left = a.size();
+  for (; left >= sizeof(uint64_t); x += 8, y += 8, left -= 8) {
+    uint64_t v, w;
+    std::memcpy(&v, x, sizeof v);
+    std::memcpy(&w, y, sizeof w);
+    if (v != w && lower_each(v) != lower_each(w)) return false;
+  }
+  for (; left > 0; ++x, ++y, --left)
+    if (*x != *y && lower(*x) != lower(*y)) return false;
+  return true;
 }
 
 std::string to_lower(std::string_view text) {
@@ -285,12 +307,13 @@ std::string uuid_v4(uint64_t high, uint64_t low) {
   low = (low & ~(uint64_t{3} << 62)) | (uint64_t{1} << 63);
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out(36, '-');
-  size_t at = 0;
-  for (const uint64_t half : {high, low})
-    for (int shift = 60; shift >= 0; shift -= 4) {
-      if (at == 8 || at == 13 || at == 18 || at == 23) ++at;
-      out[at++] = kDigits[half >> shift & 15];
-    }
+  char* at = out.data();
+  // Takes `digits` digits from the top of `bits`.
+  const auto put = [&](uint64_t& bits, int digits) {
+    for (; digits > 0; --digits, bits <<= 4) *at++ = kDigits[bits >> 60];
+  };
+  put(high, 8), ++at, put(high, 4), ++at, put(high, 4), ++at;
+  put(low, 4), ++at, put(low, 12);
   return out;
 }
 

@@ -20,6 +20,18 @@ TEST(Text, ComparesWithoutCase) {
   EXPECT_FALSE(equals_ignore_case("[", "{")) << "only letters have a case";
 }
 
+TEST(Text, ComparesEveryPairOfBytesByLettersAlone) {
+  const auto lower = [](unsigned c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; };
+  for (const size_t place : {0, 7, 8})
+    for (unsigned c = 0; c < 256; ++c)
+      for (unsigned d = 0; d < 256; ++d) {
+        std::string a = "Header-No", b = "hEADER-nO";
+        a[place] = static_cast<char>(c);
+        b[place] = static_cast<char>(d);
+        ASSERT_EQ(equals_ignore_case(a, b), lower(c) == lower(d)) << place << ' ' << c << ' ' << d;
+      }
+}
+
 TEST(Text, TrimsWhiteSpaceAtBothEnds) {
   EXPECT_EQ(trim(" \t a b\r\n"), "a b");
   EXPECT_EQ(trim("  "), "");
@@ -198,6 +210,23 @@ TEST(JsonEscape, EscapesWhatJsonMust) {
     append_json_escaped(out, c.raw);
     EXPECT_EQ(out, c.escaped);
   }
+}
+
+TEST(JsonEscape, SeesASpecialByteWhereverItStands) {
+  for (size_t size = 1; size <= 20; ++size)
+    for (size_t place = 0; place < size; ++place)
+      for (const auto& [raw, escaped] : {std::pair{'"', "\\\""},
+                                         {'\\', "\\\\"},
+                                         {'\x1f', "\\u001f"},
+                                         {'\xff', "\uFFFD"},
+                                         {' ', " "},
+                                         {'~', "~"}}) {
+        std::string text(size, 'a');
+        text[place] = raw;
+        std::string out;
+        append_json_escaped(out, text);
+        ASSERT_EQ(out, std::string(place, 'a') + escaped + std::string(size - place - 1, 'a'));
+      }
 }
 
 TEST(Uuid, HasVersionAndVariant) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 /// Classes of bytes in HTTP heads (RFC 9110 §5).
@@ -31,6 +32,18 @@ inline bool all_of_class(std::string_view text, uint8_t char_class) {
   uint8_t common = char_class;
   for (const char c : text) common &= kCharClass[static_cast<uint8_t>(c)];
   return common == char_class;
+}
+
+/// all_of_class(text, kValueChar), eight bytes at a time where none of them is a control character.
+inline bool is_field_value(std::string_view text) {
+  constexpr uint64_t kEach = 0x0101010101010101;
+  while (text.size() >= sizeof(uint64_t)) {
+    uint64_t w;
+    std::memcpy(&w, text.data(), sizeof w);
+    if (((w - kEach * 0x20) | ((w ^ kEach * 0x7f) - kEach)) & ~w & kEach * 0x80) break;
+    text.remove_prefix(sizeof w);
+  }
+  return all_of_class(text, kValueChar);
 }
 
 }  // namespace llmd::http

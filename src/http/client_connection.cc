@@ -82,24 +82,15 @@ void ClientConnection::serialise(const CallRequest& request) {
   size_t length = 0;
   for (const auto piece : request.body) length += piece.size();
   head_ = client_.loop.buffers().take();
-  for (const std::string_view part :
-       {request.method, std::string_view(" "), request.target,
-        std::string_view(" HTTP/1.1\r\nHost: "), request.host, std::string_view("\r\n")})
-    head_.append(part);
-  for (const auto& [name, value] : request.headers) {
-    head_.append(name);
-    head_.append(": ");
-    head_.append(value);
-    head_.append("\r\n");
-  }
+  head_.append({request.method, " ", request.target, " HTTP/1.1\r\nHost: ", request.host, "\r\n"});
+  for (const auto& [name, value] : request.headers) head_.append({name, ": ", value, "\r\n"});
   const auto& method = request.method;
   if (length > 0 || request.explicit_length || method == "POST" || method == "PUT" ||
       method == "PATCH") {
     std::array<char, 24> space;
     const auto end = std::to_chars(space.data(), space.data() + space.size(), length).ptr;
-    head_.append("Content-Length: ");
-    head_.append({space.data(), static_cast<size_t>(end - space.data())});
-    head_.append("\r\n");
+    head_.append(
+        {"Content-Length: ", {space.data(), static_cast<size_t>(end - space.data())}, "\r\n"});
   }
   head_.append("\r\n");
   head_method_ = method == "HEAD";

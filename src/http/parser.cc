@@ -116,7 +116,7 @@ std::expected<Common, ParseFault> parse_fields(std::string_view lines, size_t he
     if (colon == 0 || colon == line.size() || line[colon] != ':')
       return bad("malformed header name");
     const HeaderField field{line.substr(0, colon), trim_blanks(line.substr(colon + 1))};
-    if (!all_of_class(field.value, kValueChar)) return bad("malformed header value");
+    if (!is_field_value(field.value)) return bad("malformed header value");
     if (const auto what = read_special(field, common); !what.empty()) return bad(what);
     fields.push_back(field);
   }
@@ -208,7 +208,7 @@ std::expected<ResponseHead, ParseFault> parse_response_head(std::string_view hea
   ResponseHead response;
   response.status = static_cast<int>(status);
   response.reason = line.size() > 13 ? line.substr(13) : std::string_view{};
-  if (!all_of_class(response.reason, kValueChar)) return bad("malformed reason");
+  if (!is_field_value(response.reason)) return bad("malformed reason");
   response.minor_version = *version;
 
   auto common = parse_fields(head.substr(line_end + 1), headers_max, fields);

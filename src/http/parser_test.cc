@@ -1,11 +1,23 @@
 #include "parser.h"
 
+#include "char_class.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
 
 namespace llmd::http {
 namespace {
+
+TEST(CharClass, KnowsFieldValuesWhereverAByteStands) {
+  for (const size_t size : {1, 7, 8, 9, 17})
+    for (size_t place = 0; place < size; ++place)
+      for (unsigned c = 0; c < 256; ++c) {
+        std::string text(size, 'v');
+        text[place] = static_cast<char>(c);
+        ASSERT_EQ(is_field_value(text), all_of_class(text, kValueChar)) << size << ' ' << c;
+      }
+}
 
 using namespace std::string_literals;
 

@@ -94,36 +94,20 @@ void ServerConnection::append_out(std::string_view bytes) {
 void ServerConnection::append_head(int status, std::span<const HeaderField> headers, bool chunked,
                                    std::optional<uint64_t> length) {
   std::array<char, 24> space;
-  if (status == 200) {
-    append_out("HTTP/1.1 200 OK\r\n");
-  } else {
-    append_out("HTTP/1.1 ");
-    append_out(digits(space, static_cast<uint64_t>(status)));
-    append_out(" ");
-    append_out(reason_phrase(status));
-    append_out("\r\n");
-  }
-  for (const auto& [name, value] : headers) {
-    out_.reserve_room(name.size() + value.size() + 4);
-    out_.append(name);
-    out_.append(": ");
-    out_.append(value);
-    out_.append("\r\n");
-  }
-  if (length) {
-    append_out("Content-Length: ");
-    append_out(digits(space, *length));
-    append_out("\r\n");
-  }
-  if (chunked) append_out("Transfer-Encoding: chunked\r\n");
+  if (!out_) out_ = server_.loop.buffers().take();
+  out_.append({"HTTP/1.1 ", digits(space, static_cast<uint64_t>(status)), " ",
+               reason_phrase(status), "\r\n"});
+  for (const auto& [name, value] : headers) out_.append({name, ": ", value, "\r\n"});
+  if (length) out_.append({"Content-Length: ", digits(space, *length), "\r\n"});
+  std::string_view connection;
   if (status >= 200) {
     if (server_.stopping) keep_alive_ = false;
     if (!keep_alive_)
-      append_out("Connection: close\r\n");
+      connection = "Connection: close\r\n";
     else if (head_.minor_version == 0)
-      append_out("Connection: keep-alive\r\n");
+      connection = "Connection: keep-alive\r\n";
   }
-  append_out("\r\n");
+  out_.append({chunked ? "Transfer-Encoding: chunked\r\n" : "", connection, "\r\n"});
 }
 
 /// An answer that begins before the request has arrived is the connection's last: what is still to

@@ -22,11 +22,17 @@ void Buffer::reserve_room(size_t n) {
   swap(larger);
 }
 
-void Buffer::append(std::string_view bytes) {
-  if (bytes.empty()) return;
-  reserve_room(bytes.size());
-  std::memcpy(room(), bytes.data(), bytes.size());
-  size_ += bytes.size();
+void Buffer::append(std::initializer_list<std::string_view> pieces) {
+  size_t total = 0;
+  for (const auto piece : pieces) total += piece.size();
+  if (total > room_size()) reserve_room(total);
+  char* at = room();
+  for (const auto piece : pieces) {
+    if (piece.empty()) continue;
+    std::memcpy(at, piece.data(), piece.size());
+    at += piece.size();
+  }
+  size_ += total;
 }
 
 void Buffer::release() {

@@ -53,6 +53,13 @@ std::optional<int64_t> count_of(const JsonValue& v) {
   const std::string_view text = v.kind == JsonKind::kString ? v.inside() : v.text;
   if (text.empty() || (v.kind != JsonKind::kNumber && v.kind != JsonKind::kString))
     return std::nullopt;
+  constexpr size_t kWholeDigits = 15;  // below 2^53
+  if (text.size() <= kWholeDigits) {
+    int64_t whole = 0;
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), whole);
+    if (parsed.ec == std::errc() && parsed.ptr == text.data() + text.size())
+      return whole >= 0 ? std::optional(whole) : std::nullopt;
+  }
   double value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;

@@ -28,7 +28,7 @@ void DiscoveryThread::run() {
     {
       const MutexLock lock(mutex_);
       // A wake-up without cause only makes a tick come early.
-      if (!stopping_) wake_.wait_for(mutex_, Discovery::kTickInterval);
+      if (!stopping_) wake_.wait_for(mutex_, discovery_->tick_interval());
       if (stopping_) return;
     }
     discovery_->tick();

@@ -23,10 +23,10 @@ class Discovery {
   /// Requires: called once; `fleet` outlives this object.
   virtual Status start(Fleet& fleet) = 0;
 
-  /// Looks for changes and applies them. Called about every kTickInterval after start().
+  /// Looks for changes and applies them. Called about every tick_interval() after start().
   virtual void tick() = 0;
 
-  static constexpr Nanos kTickInterval = std::chrono::milliseconds(100);
+  virtual Nanos tick_interval() const { return std::chrono::milliseconds(100); }
 };
 
 /// The thread that drives a discovery. Threading: construct, start and destroy on one thread.

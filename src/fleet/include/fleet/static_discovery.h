@@ -34,6 +34,7 @@ class StaticDiscovery final : public Discovery {
 
   Status start(Fleet& fleet) override;
   void tick() override;
+  Nanos tick_interval() const override { return std::chrono::seconds(1); }
 
  private:
   void resolve();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -43,7 +44,9 @@ class Buffer {
   /// Makes room for `n` more bytes; may move the content. Requires: the buffer is not
   /// empty-constructed.
   void reserve_room(size_t n);
-  void append(std::string_view bytes);
+  void append(std::string_view bytes) { append({bytes}); }
+  /// The pieces one behind the other.
+  void append(std::initializer_list<std::string_view> pieces);
   /// Gives the memory back to the pool.
   void release();
 
