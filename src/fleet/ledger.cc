@@ -1,31 +1,12 @@
 #include "fleet/ledger.h"
 
-#include "base/limits.h"
 #include "base/mutex.h"
 
 #include <algorithm>
-#include <array>
 
 namespace llmd::fleet {
 
-/// Invariants:
-///   1. `generation` is set while the endpoint is in the fleet and 0 otherwise.
-///   2. An account is given to another endpoint only when generation is 0 and no charge points at
-///   it.
-/// A charger first raises `charges` and then looks at `generation`; the control thread first clears
-/// `generation` and then looks at `charges`. All four are sequentially consistent, so at least one
-/// of them sees the other.
-struct alignas(64) LedgerAccount {
-  std::string id;  // guarded by the ledger's mutex
-  std::atomic<uint64_t> generation{0};
-  std::atomic<int64_t> charges{0};
-  std::atomic<int64_t> requests{0};
-  std::atomic<int64_t> tokens{0};
-};
-
 struct Ledger::State {
-  std::array<std::atomic<LedgerAccount*>, limits::kEndpointsMax> by_slot{};
-
   Mutex mutex;  // never taken on the request path
   std::vector<std::unique_ptr<LedgerAccount>> accounts LLMD_GUARDED_BY(mutex);
   /// Those of generation 0; some still have charges.
@@ -49,16 +30,10 @@ struct Ledger::State {
 Ledger::Ledger() : state_(std::make_unique<State>()) {}
 Ledger::~Ledger() = default;
 
-LedgerAccount* Ledger::find(const Endpoint& endpoint) const {
-  LedgerAccount* account = state_->by_slot[endpoint.slot()].load(std::memory_order_acquire);
-  return account != nullptr && account->generation.load() == endpoint.generation() ? account
-                                                                                   : nullptr;
-}
-
 Charge Ledger::charge(const Endpoint& endpoint, int64_t requests, int64_t tokens) {
   requests = std::max<int64_t>(requests, 0);
   tokens = std::max<int64_t>(tokens, 0);
-  LedgerAccount* account = state_->by_slot[endpoint.slot()].load(std::memory_order_acquire);
+  LedgerAccount* account = by_slot_[endpoint.slot()].load(std::memory_order_acquire);
   if (account == nullptr) return {};
   account->charges.fetch_add(1);
   if (account->generation.load() != endpoint.generation()) {
@@ -92,18 +67,11 @@ void Ledger::release(Charge& charge) {
   charge = {};
 }
 
-Ledger::Load Ledger::load(const Endpoint& endpoint) const {
-  const LedgerAccount* account = find(endpoint);
-  if (account == nullptr) return {};
-  return {account->requests.load(std::memory_order_relaxed),
-          account->tokens.load(std::memory_order_relaxed)};
-}
-
 std::vector<std::pair<std::string, Ledger::Load>> Ledger::dump() const {
   std::vector<std::pair<std::string, Load>> out;
   const MutexLock lock(state_->mutex);
   for (size_t slot = 0; slot < limits::kEndpointsMax; ++slot) {
-    const LedgerAccount* account = state_->by_slot[slot].load(std::memory_order_acquire);
+    const LedgerAccount* account = by_slot_[slot].load(std::memory_order_acquire);
     if (account == nullptr || account->generation.load() == 0) continue;
     const Load load{account->requests.load(), account->tokens.load()};
     if (load != Load{}) out.emplace_back(account->id, load);
@@ -117,14 +85,14 @@ void Ledger::on_added(const EndpointPtr& endpoint) {
   LedgerAccount* account = state_->take_account();
   account->generation.store(endpoint->generation());
   account->id = endpoint->id();
-  state_->by_slot[endpoint->slot()].store(account, std::memory_order_release);
+  by_slot_[endpoint->slot()].store(account, std::memory_order_release);
 }
 
 void Ledger::on_removed(const EndpointPtr& endpoint) {
   const MutexLock lock(state_->mutex);
   LedgerAccount* account = find(*endpoint);
   if (account == nullptr) return;
-  state_->by_slot[endpoint->slot()].store(nullptr, std::memory_order_release);
+  by_slot_[endpoint->slot()].store(nullptr, std::memory_order_release);
   account->generation.store(0);
   state_->retired.push_back(account);
 }

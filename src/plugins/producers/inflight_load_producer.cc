@@ -114,8 +114,16 @@ class InflightLoadProducer final : public schedule::Producer,
     for (size_t i = 0; i < load.size(); ++i) {
       const auto now = state_->ledger.load(*context.candidates[i].endpoint);
       load[i] = {.tokens = now.tokens, .requests = now.requests};
-      uncached[i].tokens = (matches.empty() ? input : uncached_of(matches[i], input)) + output;
     }
+    if (matches.empty()) {
+      std::ranges::fill(uncached, UncachedTokens{input + output});
+      return schedule::Progress::kDone;
+    }
+    // Most candidates match as much as the one before.
+    for (size_t i = 0; i < uncached.size(); ++i)
+      uncached[i].tokens = i > 0 && matches[i] == matches[i - 1]
+                               ? uncached[i - 1].tokens
+                               : uncached_of(matches[i], input) + output;
     return schedule::Progress::kDone;
   }
 

@@ -1,7 +1,9 @@
 #pragma once
 
+#include "base/limits.h"
 #include "fleet/endpoint.h"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -11,8 +13,22 @@
 
 namespace llmd::fleet {
 
-/// The counters of one endpoint generation; defined in the source.
-struct LedgerAccount;
+/// The counters of one endpoint generation; the ledger's own.
+///
+/// Invariants:
+///   1. `generation` is set while the endpoint is in the fleet and 0 otherwise.
+///   2. An account is given to another endpoint only when generation is 0 and no charge points at
+///   it.
+/// A charger first raises `charges` and then looks at `generation`; the control thread first clears
+/// `generation` and then looks at `charges`. All four are sequentially consistent, so at least one
+/// of them sees the other.
+struct alignas(64) LedgerAccount {
+  std::string id;  // guarded by the ledger's mutex
+  std::atomic<uint64_t> generation{0};
+  std::atomic<int64_t> charges{0};
+  std::atomic<int64_t> requests{0};
+  std::atomic<int64_t> tokens{0};
+};
 
 /// What one request put on one endpoint and has not taken back. Trivially copyable, so it lives in
 /// the request's arena, but it is one debt: release the original and forget copies. An empty charge
@@ -55,7 +71,12 @@ class Ledger final : public MembershipListener {
 
   /// What is on the endpoint now; zero for one that is no longer in the fleet. Two loads with no
   /// lock between them, so requests and tokens may be a moment apart.
-  Load load(const Endpoint& endpoint) const;
+  Load load(const Endpoint& endpoint) const {
+    const LedgerAccount* account = find(endpoint);
+    if (account == nullptr) return {};
+    return {account->requests.load(std::memory_order_relaxed),
+            account->tokens.load(std::memory_order_relaxed)};
+  }
 
   /// How often a counter would have become negative: each is a bug.
   uint64_t alarms() const { return alarms_.load(std::memory_order_relaxed); }
@@ -69,9 +90,14 @@ class Ledger final : public MembershipListener {
  private:
   struct State;
 
-  LedgerAccount* find(const Endpoint& endpoint) const;
+  LedgerAccount* find(const Endpoint& endpoint) const {
+    LedgerAccount* account = by_slot_[endpoint.slot()].load(std::memory_order_acquire);
+    const bool current = account != nullptr && account->generation.load() == endpoint.generation();
+    return current ? account : nullptr;
+  }
   void take(std::atomic<int64_t>& counter, int64_t n);
 
+  std::array<std::atomic<LedgerAccount*>, limits::kEndpointsMax> by_slot_{};
   std::unique_ptr<State> state_;
   std::atomic<uint64_t> alarms_{0};
 };

@@ -12,6 +12,7 @@ struct PrefixMatch {
   int64_t total_blocks = 0;  // of the request, over all its prompts
   int64_t block_tokens = 0;
   int64_t cached_blocks = 0;  // unweighted
+  bool operator==(const PrefixMatch&) const = default;
 };
 
 struct InFlightLoad {
