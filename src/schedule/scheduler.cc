@@ -3,6 +3,7 @@
 #include "schedule/stopwatch.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 namespace llmd::schedule {
@@ -11,9 +12,29 @@ namespace {
 constexpr std::string_view kNothingLeft = "no endpoints available for the given request";
 constexpr std::string_view kDrained = "rejected-saturated";
 
-/// NaN counts as 0.
-double clamp01(double score) {
-  return score > 0 ? (score < 1 ? score : 1) : 0;
+using Pair = double __attribute__((vector_size(16)));
+
+/// Scores below 0 and NaN count as 0, those above 1 as 1.
+Pair clamp01(Pair scores) {
+  constexpr Pair kZeros = {0, 0};
+  constexpr Pair kOnes = {1, 1};
+  const Pair above = scores > kZeros ? scores : kZeros;
+  return above < kOnes ? above : kOnes;
+}
+
+/// Adds each score, clamped and weighted, to its total.
+void add_weighted(std::span<const double> scores, double weight, std::span<double> totals) {
+  const Pair weights = {weight, weight};
+  size_t i = 0;
+  for (; i + 2 <= scores.size(); i += 2) {
+    Pair score;
+    Pair total;
+    std::memcpy(&score, &scores[i], sizeof score);
+    std::memcpy(&total, &totals[i], sizeof total);
+    total += clamp01(score) * weights;
+    std::memcpy(&totals[i], &total, sizeof total);
+  }
+  if (i < scores.size()) totals[i] += clamp01(Pair{scores[i], 0})[0] * weight;
 }
 
 std::unexpected<Error> untyped(std::string_view why) {
@@ -124,7 +145,7 @@ class Run {
       std::ranges::fill(scores, 0.0);
       step.plugin->score(context_, selected, scores);
       if (scorer) describe(scorer, step, scores);
-      for (size_t i = 0; i < scores.size(); ++i) totals[i] += clamp01(scores[i]) * step.weight;
+      add_weighted(scores, step.weight, totals);
       step.duration.observe(stopwatch_.lap());
     }
     return totals;

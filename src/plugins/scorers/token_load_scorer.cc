@@ -43,11 +43,12 @@ class TokenLoadScorer final : public schedule::Scorer {
              std::span<double> scores) const override {
     const auto in_flight = context.read(in_flight_);
     const auto uncached = context.read(uncached_);
+    const auto threshold = static_cast<double>(threshold_);
     for (size_t k = 0; k < selected.size(); ++k) {
       int64_t tokens = in_flight.empty() ? 0 : in_flight[selected[k]].tokens;
       tokens += uncached.empty() ? 0 : uncached[selected[k]].tokens;
-      tokens = std::clamp<int64_t>(tokens, 0, threshold_);
-      scores[k] = 1 - static_cast<double>(tokens) / static_cast<double>(threshold_);
+      tokens = std::max<int64_t>(0, std::min(tokens, threshold_));
+      scores[k] = 1 - static_cast<double>(tokens) / threshold;
     }
   }
 
