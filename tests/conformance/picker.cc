@@ -94,9 +94,10 @@ Status Picker::read_page(fleet::Endpoint& endpoint, const std::string& page) {
   CHECK(engine != options.engines.end());
   fleet::PageReader reader(*engine);
   fleet::EndpointMetrics metrics;
+  fleet::EngineDetails details;
   reader.begin();
   reader.feed(page);
-  LLMD_TRY(reader.finish(metrics));
+  LLMD_TRY(reader.finish(metrics, details));
   metrics.updated = clock_.now();
   endpoint.metrics.store(metrics);
   return {};
