@@ -44,6 +44,9 @@ void add_common_flags(CLI::App& app, PickerOptions& o) {
   app.add_option("--metrics-host", o.metrics_host, "address of the admin port");
   app.add_option("--metrics-port", o.metrics_port,
                  "admin port: /metrics /healthz /readyz /debug; 0 takes a free one");
+  app.add_option(
+      "--admin-token-file", o.admin_token_file,
+      "file with the bearer token for /debug; without it /debug answers on loopback only");
   app.add_option("--loops", o.loops, "event loops; 0: one per core")->check(CLI::Range(0, 256));
   app.add_option("--seed", o.seed, "of random choices, for repeatable runs with one loop");
 

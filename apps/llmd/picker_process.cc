@@ -59,11 +59,6 @@ PickerProcess::PickerProcess(PickerOptions options, route::DirectorOptions direc
                {.interval = options_.refresh_metrics_interval,
                 .idle_interval = options_.idle_metrics_interval}),
       pool_metrics_(fleet_, metrics_, options_.pool_name, options_.metrics_staleness_threshold),
-      admin_(control_, {options_.metrics_host, options_.metrics_port, options_.ready_port},
-             metrics_, director_,
-             [this]() -> std::string {
-               return drain_.draining() ? "draining" : serving_ ? "" : "starting";
-             }),
       pool_timer_(control_),
       reload_timer_(control_),
       drain_(control_, options_.drain, [this](Nanos grace) { stop_(grace); }) {}
@@ -154,8 +149,24 @@ Status PickerProcess::start() {
   if (!options_.config_file.empty())
     reloader_.emplace(options_.config_file, text, environment,
                       [this](config::Loaded l) { publish(std::move(l)); });
+  return start_admin();
+}
 
-  return admin_.listen();
+Status PickerProcess::start_admin() {
+  admin::Options options{.host = options_.metrics_host,
+                         .port = options_.metrics_port,
+                         .ready_port = options_.ready_port,
+                         .debug_token = {}};
+  if (!options_.admin_token_file.empty()) {
+    auto token = admin::read_token_file(options_.admin_token_file);
+    if (!token)
+      return fail(Code::kBadRequest, fmt::format("--admin-token-file: {}", token.error().message));
+    options.debug_token = std::move(*token);
+  }
+  admin_.emplace(control_, options, metrics_, director_, [this]() -> std::string {
+    return drain_.draining() ? "draining" : serving_ ? "" : "starting";
+  });
+  return admin_->listen();
 }
 
 void PickerProcess::every(io::Timer& timer, Nanos interval, std::function<void()> work) {
@@ -182,7 +193,7 @@ int PickerProcess::run(FrontEnd front_end) {
   if (reloader_) every(reload_timer_, kReloadTick, [this] { reloader_->tick(); });
   serving_ = true;
   log::info("serving", {{"address", front_end.address},
-                        {"admin", fmt::format("{}:{}", options_.metrics_host, admin_.port())},
+                        {"admin", fmt::format("{}:{}", options_.metrics_host, admin_->port())},
                         {"endpoints", fleet_.snapshot()->endpoints.size()},
                         {"loops", loops_}});
   control_.run("control");

@@ -59,6 +59,7 @@ class PickerProcess {
   Result<std::unique_ptr<fleet::Discovery>> make_discovery(const config::Loaded& loaded);
   void publish(config::Loaded loaded);
   Status start_tracing();
+  Status start_admin();
   void every(io::Timer& timer, Nanos interval, std::function<void()> work);
   void on_signal(int signal);
   void expose_build();
@@ -80,7 +81,7 @@ class PickerProcess {
   fleet::PoolMetrics pool_metrics_;
   std::optional<config::Reloader> reloader_;
   std::optional<fleet::DiscoveryThread> discovery_;
-  admin::Server admin_;
+  std::optional<admin::Server> admin_;
   io::Timer pool_timer_, reload_timer_;
   bool serving_ = false;
   std::function<void(Nanos)> stop_;

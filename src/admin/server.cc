@@ -3,7 +3,14 @@
 #include "endpoint_states.h"
 #include "plugin_states.h"
 
+#include "base/headers.h"
+#include "base/text.h"
 #include "http/server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
 
 namespace llmd::admin {
 namespace {
@@ -21,11 +28,39 @@ http::ServerOptions listener(const std::string& host, uint16_t port) {
   return options;
 }
 
+/// In time that depends on lengths only.
+bool same_secret(std::string_view a, std::string_view b) {
+  unsigned char difference = a.size() != b.size();
+  for (size_t i = 0; i < a.size(); ++i)
+    difference |= static_cast<unsigned char>(a[i] ^ (i < b.size() ? b[i] : 0));
+  return difference == 0;
+}
+
+constexpr size_t kTokenBytesMin = 8;
+constexpr size_t kTokenBytesMax = 4096;
+
 }  // namespace
+
+Result<std::string> read_token_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(Code::kBadRequest, fmt::format("'{}': cannot be read", path));
+  std::string text(kTokenBytesMax + 1, 0);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  const auto token = trim(text);
+  const bool visible =
+      std::ranges::all_of(token, [](unsigned char c) { return c > ' ' && c < 0x7f; });
+  if (text.size() > kTokenBytesMax || token.size() < kTokenBytesMin || !visible)
+    return fail(Code::kBadRequest,
+                fmt::format("'{}': must hold one token of {} to {} visible characters", path,
+                            kTokenBytesMin, kTokenBytesMax));
+  return std::string(token);
+}
 
 struct Server::State {
   metric::Registry& metrics;
   const route::Director& director;
+  const std::string debug_token;
   const Clock& clock;
   std::function<std::string()> ready;
   std::unique_ptr<http::Server> main;
@@ -50,13 +85,32 @@ struct Server::State {
     });
   }
 
+  /// Whether the peer may see the /debug pages.
+  bool trusted(const http::Exchange& exchange) const {
+    if (debug_token.empty()) return exchange.peer().is_loopback();
+    auto value = HeaderView(exchange.head().headers).get("authorization");
+    constexpr std::string_view kScheme = "bearer ";
+    if (value.size() < kScheme.size() ||
+        !equals_ignore_case(value.substr(0, kScheme.size()), kScheme))
+      return false;
+    return same_secret(trim(value.substr(kScheme.size())), debug_token);
+  }
+
+  void refuse(http::Exchange& exchange) const {
+    if (debug_token.empty())
+      return exchange.respond(403, {kText},
+                              "debug pages answer on the loopback interface only; "
+                              "--admin-token-file opens them to others\n");
+    exchange.respond(401, {kText, {"WWW-Authenticate", "Bearer"}}, "a bearer token is needed\n");
+  }
+
   void answer(http::Exchange& exchange, bool health_only) {
     const auto path = exchange.head().path();
     const auto method = exchange.head().method;
     const bool health = path == "/healthz" || path == "/readyz" || path == "/ready";
-    const bool page =
-        path == "/metrics" || path == "/debug/plugins/state" || path == "/debug/endpoints";
-    if (!health && (health_only || !page)) return exchange.respond(404, {kText}, "not found\n");
+    const bool debug = path == "/debug/plugins/state" || path == "/debug/endpoints";
+    if (!health && (health_only || !(debug || path == "/metrics")))
+      return exchange.respond(404, {kText}, "not found\n");
     if (method != "GET" && method != "HEAD")
       return exchange.respond(405, {kText, {"Allow", "GET"}}, "method not allowed\n");
     if (path == "/metrics") return exchange.respond(200, {kMetricsText}, metrics.render());
@@ -66,6 +120,7 @@ struct Server::State {
       return why.empty() ? exchange.respond(200, {kText}, "ok\n")
                          : exchange.respond(503, {kText}, why + "\n");
     }
+    if (!trusted(exchange)) return refuse(exchange);
     if (path == "/debug/endpoints")
       return exchange.respond(200, {kJson},
                               endpoint_states(*director.fleet().snapshot(), clock.now()));
@@ -77,7 +132,8 @@ struct Server::State {
 
 Server::Server(io::Loop& loop, const Options& options, metric::Registry& metrics,
                const route::Director& director, std::function<std::string()> ready)
-    : state_(new State{metrics, director, loop.clock(), std::move(ready), nullptr, nullptr}) {
+    : state_(new State{metrics, director, options.debug_token, loop.clock(), std::move(ready),
+                       nullptr, nullptr}) {
   state_->main = state_->make(loop, options.host, options.port, false);
   if (options.ready_port != 0)
     state_->health_only_server = state_->make(loop, options.host, options.ready_port, true);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 namespace llmd::admin {
 namespace {
 
@@ -41,6 +43,42 @@ TEST_F(AdminServerTest, ServesTheMetricsPage) {
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 "));
   EXPECT_NE(answer.find("text/plain; version=0.0.4"), std::string::npos);
   EXPECT_NE(answer.find("\nx_total 2\n"), std::string::npos);
+}
+
+TEST_F(AdminServerTest, AsksForTheTokenOfDebugPages) {
+  Server guarded(loop_, {.host = "127.0.0.1", .port = 0, .debug_token = "open-sesame"}, metrics_,
+                 director_, [] { return std::string(); });
+  ASSERT_TRUE(guarded.listen());
+  const auto status = [&](std::string_view path, std::string_view authorization) {
+    auto wire = Wire::connect(guarded.port());
+    EXPECT_TRUE(http::testing::pump(loop_, [&] { return io::connect_error(wire.fd()) == 0; }));
+    wire.send("GET " + std::string(path) + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" +
+              std::string(authorization) + "\r\n");
+    EXPECT_TRUE(wire.sees_end(loop_));
+    return wire.seen().substr(9, 3);
+  };
+  EXPECT_EQ(status("/debug/endpoints", ""), "401");
+  EXPECT_EQ(status("/debug/endpoints", "Authorization: Bearer open-sesam\r\n"), "401");
+  EXPECT_EQ(status("/debug/endpoints", "Authorization: Bearer open-sesame!\r\n"), "401");
+  EXPECT_EQ(status("/debug/endpoints", "Authorization: Basic open-sesame\r\n"), "401");
+  EXPECT_EQ(status("/debug/endpoints", "authorization: bearer open-sesame\r\n"), "200");
+  EXPECT_EQ(status("/metrics", ""), "200") << "scrapers need no token";
+}
+
+TEST(ReadTokenFile, TakesOneVisibleToken) {
+  const auto path = ::testing::TempDir() + "token";
+  const auto read = [&](std::string_view content) {
+    std::ofstream(path, std::ios::binary) << content;
+    return read_token_file(path);
+  };
+  EXPECT_EQ(*read("open-sesame\n"), "open-sesame");
+  for (const auto* bad : {"", "short", "two tokens here", "open-sesame\nand-more"}) {
+    const auto token = read(bad);
+    ASSERT_FALSE(token) << bad;
+    EXPECT_EQ(token.error().message.find("sesame"), std::string::npos) << "content in the message";
+  }
+  EXPECT_FALSE(read(std::string(5000, 'x')));
+  EXPECT_FALSE(read_token_file("/nowhere/token"));
 }
 
 TEST_F(AdminServerTest, SaysWhyItIsNotReady) {

@@ -65,6 +65,13 @@ socklen_t SocketAddress::length() const {
   return family() == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
 }
 
+bool SocketAddress::is_loopback() const {
+  if (family() == AF_INET) return ntohl(storage_.v4.sin_addr.s_addr) >> 24 == 127;
+  const auto& v6 = storage_.v6.sin6_addr;
+  return family() == AF_INET6 &&
+         (IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127));
+}
+
 uint16_t SocketAddress::port() const {
   return ntohs(storage_.v4.sin_port);
 }

@@ -44,5 +44,13 @@ TEST(RaiseFileLimit, ReturnsTheLimitInForce) {
   EXPECT_GT(raise_file_limit(0), 0u);
 }
 
+TEST(SocketAddress, KnowsTheLoopbackInterface) {
+  for (const auto* near : {"127.0.0.1", "127.9.8.7", "::1", "::ffff:127.0.0.1"})
+    EXPECT_TRUE(SocketAddress::parse(near, 1)->is_loopback()) << near;
+  for (const auto* far :
+       {"10.0.0.1", "126.0.0.1", "0.0.0.0", "::", "2001:db8::1", "::ffff:10.0.0.1"})
+    EXPECT_FALSE(SocketAddress::parse(far, 1)->is_loopback()) << far;
+}
+
 }  // namespace
 }  // namespace llmd::io

@@ -10,10 +10,10 @@
 #include "base/log.h"
 #include "route/director.h"
 #include "schedule/pipeline.h"
-#include "trace/tracer.h"
 
 #include <fmt/format.h>
 
+#include "trace/tracer.h"
 #include <algorithm>
 
 namespace llmd::route {
@@ -26,6 +26,14 @@ using schedule::RequestContext;
 namespace {
 
 constexpr std::string_view kDefaultFairnessId = "default-flow";
+
+/// What is kept as a request's id; anything else is replaced by one of ours.
+constexpr size_t kRequestIdBytesMax = 128;
+
+bool is_request_id(std::string_view text) {
+  return !text.empty() && text.size() <= kRequestIdBytesMax &&
+         std::ranges::all_of(text, [](unsigned char c) { return c > ' ' && c < 0x7f; });
+}
 
 }  // namespace
 
@@ -95,7 +103,7 @@ struct Session::Impl {
         either(c.headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id");
     if (c.fairness_id.empty()) c.fairness_id = kDefaultFairnessId;
     c.make_resume = [this] { return make_resume(); };
-    if (const auto id = headers.get("x-request-id"); !id.empty()) {
+    if (const auto id = headers.get("x-request-id"); is_request_id(id)) {
       c.request_id = id;
     } else {
       auto& rng = loop.host_.rng;

@@ -244,6 +244,22 @@ TEST_F(SessionTest, KeepsTheClientsRequestId) {
   EXPECT_EQ(session_->request_id(), "mine");
 }
 
+TEST_F(SessionTest, ReplacesIdsThatAreLongOrNotVisible) {
+  const std::string longest(128, 'a'), too_long(129, 'a');
+  for (const auto& [id, kept] : {std::pair{longest, true},
+                                 {too_long, false},
+                                 {std::string("two words"), false},
+                                 {std::string("tab\t"), false},
+                                 {std::string("\xc3\xa9"), false}}) {
+    const HeaderField fields[] = {{"x-request-id", id}};
+    session_->on_headers("POST", "/v1/completions", HeaderView(fields), false);
+    session_->on_end("m");
+    EXPECT_EQ(session_->request_id() == id, kept) << id;
+    EXPECT_EQ(set_headers_.empty(), kept) << id;
+    session_->on_abort();
+  }
+}
+
 TEST_F(SessionTest, NamesTheRequestItRefuses) {
   const HeaderField fields[] = {{"X-Request-Id", "mine"}};
   session_->on_headers("POST", "/v1/completions", HeaderView(fields), false);

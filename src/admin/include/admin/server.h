@@ -16,11 +16,18 @@ struct Options {
   std::string host = "0.0.0.0";
   uint16_t port = 9090;     // 0: chosen by the system
   uint16_t ready_port = 0;  // a second listener that serves the health paths only; 0: none
+  /// What `Authorization: Bearer …` must hold for the /debug pages; "": they answer peers on the
+  /// loopback interface only.
+  std::string debug_token;
 };
 
+/// The token in `path`: the file's one line. Errors name the file, never its content.
+Result<std::string> read_token_file(const std::string& path);
+
 /// What operators and their tools read: GET /metrics, /healthz, /readyz (also /ready),
-/// /debug/plugins/state and /debug/endpoints. A port of its own, so that clients of the proxy never reach it. Threading:
-/// the loop's thread; construct and destroy there too, or while the loop does not run.
+/// /debug/plugins/state and /debug/endpoints. A port of its own, so that clients of the proxy never
+/// reach it. Threading: the loop's thread; construct and destroy there too, or while the loop does
+/// not run.
 class Server {
  public:
   /// `ready` answers /readyz: "" when requests can be served, else why not.

@@ -51,6 +51,8 @@ class SocketAddress {
   socklen_t length() const;
   int family() const { return storage_.v4.sin_family; }
   uint16_t port() const;
+  /// 127.0.0.0/8, also as a mapped IPv6 address, and ::1.
+  bool is_loopback() const;
   bool operator==(const SocketAddress& other) const;
   size_t hash() const;
   /// "10.0.0.1:80", "[::1]:80"
