@@ -108,7 +108,8 @@ void add_own_flags(CLI::App& app, EppOptions& o) {
       ->check(CLI::Range(1u, 1'000'000u));
   add_quantity(app, "--max-header-list", o.header_list_bytes_max, "of a call, uncompressed");
   app.add_option("--max-resets-per-second", o.resets_per_second,
-                 "streams that a peer may reset; ten times that at once; more ends its connection")
+                 "streams that a peer may reset unanswered; ten times that at once; more ends its "
+                 "connection")
       ->check(CLI::Range(1u, 1'000'000u));
   app.add_option("--max-control-frames-per-second", o.control_frames_per_second,
                  "the same for PING, SETTINGS, PRIORITY and empty frames")

@@ -82,8 +82,8 @@ struct Callbacks {
         self.count_control_frame();
         return 0;
       case NGHTTP2_RST_STREAM:
-        // A reset of what we have ended costs nothing and is how many clients clean up.
-        if (stream && !stream->ended && !self.resets_.pass(self.context_.loop.turn_time())) {
+        // What has been answered may be reset: that is how proxies end their streams.
+        if (stream && !stream->responded && !self.resets_.pass(self.context_.loop.turn_time())) {
           self.context_.metrics.resets_refused.add();
           self.end_session(NGHTTP2_ENHANCE_YOUR_CALM, "too many resets");
         }

@@ -206,6 +206,18 @@ TEST_F(ServerTest, ThrottlesAStalledCallButNotItsConnection) {
   }));
 }
 
+TEST_F(ServerTest, LetsPeersResetWhatHasBeenAnswered) {
+  start({.resets_per_second = 1});
+  for (int i = 0; i < 50; ++i) {
+    const auto id = client->open("/t.T/Echo");
+    client->send(id, "one");
+    EXPECT_TRUE(client->until(loop, [&] { return reply(id).messages().size() == 1; }));
+    client->reset(id);
+  }
+  client->settle(loop);
+  EXPECT_EQ(client->goaways, 0);
+}
+
 TEST_F(ServerTest, EndsConnectionsThatResetTooOften) {
   start({.resets_per_second = 1});
   EXPECT_TRUE(client->until(loop, [&] {

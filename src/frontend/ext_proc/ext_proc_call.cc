@@ -102,19 +102,25 @@ void ExtProcCall::on_message(std::string_view bytes) {
 void ExtProcCall::on_half_close() {
   if (!answered_)
     return fail_stream(StatusCode::kCancelled, "ended before its request was answered");
-  if (session_.active()) {
-    if (shared_.options.skip_response_body && state_ == State::kResponding)
-      session_.on_response_end();
-    else
-      session_.on_abort(schedule::EndCause::kError);
-  }
+  end_session(schedule::EndCause::kError);
   finish(StatusCode::kOk);
 }
 
+/// Proxies end a stream by resetting it, also when all is well.
 void ExtProcCall::on_abort(StatusCode why) {
+  if (why == StatusCode::kCancelled && answered_ && !session_.active()) why = StatusCode::kOk;
+  end_session(schedule::EndCause::kClientDisconnect);
   state_ = State::kDone;
-  session_.on_abort();
   shared_.metrics.ended(why, shared_.loop.turn_time() - opened_);
+}
+
+/// The stream ends; an answer whose body the proxy keeps to itself ends well then.
+void ExtProcCall::end_session(schedule::EndCause cause) {
+  if (!session_.active()) return;
+  if (shared_.options.skip_response_body && state_ == State::kResponding)
+    session_.on_response_end();
+  else
+    session_.on_abort(cause);
 }
 
 // --- the request

@@ -105,6 +105,7 @@ class ExtProcCall final : public grpc::CallHandler, route::SessionSink {
   void send_body(Direction direction, std::span<const grpc::Piece> pieces, bool end_of_stream);
   void send_immediate(int status, std::string_view message, std::string_view drop_reason);
   void refuse(int status, Code code, std::string_view message);
+  void end_session(schedule::EndCause cause);
   void out_of_order();
   void fail_stream(grpc::StatusCode code, std::string_view message);
   void finish(grpc::StatusCode code, std::string_view message = {});

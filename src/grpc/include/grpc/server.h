@@ -78,8 +78,8 @@ struct ServerOptions {
   /// A call with more unsent bytes of its own than this is granted no further window, so a stalled
   /// call holds at most this and stream_window_bytes.
   size_t stream_output_bytes_max = 128 * 1024;
-  /// Calls that a peer may reset per second, on average, after a burst of ten seconds' worth;
-  /// beyond it the connection ends (ENHANCE_YOUR_CALM).
+  /// Calls that a peer may reset before they have sent anything, per second on average, after a
+  /// burst of ten seconds' worth; beyond it the connection ends (ENHANCE_YOUR_CALM).
   uint32_t resets_per_second = 100;
   /// The same for PING, SETTINGS, PRIORITY and empty DATA frames.
   uint32_t control_frames_per_second = 100;
