@@ -1,6 +1,6 @@
 #include "grpc/server.h"
 
-#include "test_client.h"
+#include "grpc/testing/client.h"
 
 #include <gtest/gtest.h>
 
