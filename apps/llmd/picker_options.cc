@@ -80,7 +80,7 @@ struct LogFlags {
 };
 
 void add_log_flags(CLI::App& app, LogFlags& log) {
-  app.add_option("-v", log.verbosity,
+  app.add_option("-v,--v", log.verbosity,
                  "log level: 1 warnings, 2 default, 3 verbose, 4 debug, 5 trace");
   app.add_option("--zap-log-level", log.level, "error, info or debug; overrides -v")
       ->check(CLI::IsMember({"", "error", "info", "debug"}));

@@ -83,7 +83,8 @@ struct Callbacks {
         return 0;
       case NGHTTP2_RST_STREAM:
         // What has been answered may be reset: that is how proxies end their streams.
-        if (stream && !stream->responded && !self.resets_.pass(self.context_.loop.turn_time())) {
+        if (stream && !stream->responded && !self.dead_ &&
+            !self.resets_.pass(self.context_.loop.turn_time())) {
           self.context_.metrics.resets_refused.add();
           self.end_session(NGHTTP2_ENHANCE_YOUR_CALM, "too many resets");
         }
@@ -256,6 +257,7 @@ void Http2Session::end_session(uint32_t error, std::string_view why) {
 }
 
 bool Http2Session::count_control_frame() {
+  if (dead_) return false;
   if (control_frames_.pass(context_.loop.turn_time())) return true;
   context_.metrics.control_frames_refused.add();
   end_session(NGHTTP2_ENHANCE_YOUR_CALM, "too many control frames");
