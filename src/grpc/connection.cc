@@ -98,8 +98,7 @@ void Connection::flush() {
     if (was_empty && !more) break;
   }
   if (blocked_) return;
-  if (session_over_ || session_.over() || (session_.draining() && session_.streams() == 0))
-    close(StatusCode::kCancelled);
+  if (session_over_ || session_.over()) close(StatusCode::kCancelled);
 }
 
 /// Sends what is gathered; what the socket does not take is kept. False: the connection is closed.

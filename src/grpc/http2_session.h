@@ -100,8 +100,6 @@ class Http2Session {
 
   /// A header block has begun and not ended, or no SETTINGS have come.
   bool head_pending() const { return !greeted_ || head_open_; }
-  size_t streams() const { return streams_.size(); }
-  bool draining() const { return draining_; }
 
   /// Announces the end: a GOAWAY that names no last call, then one that does, once the peer has
   /// had time to see the first.
