@@ -1,7 +1,7 @@
 # Everyday commands. `make` alone lists them; the build itself is CMake with the presets of CMakePresets.json.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo run test test-all streams bench lint format fuzz docs clean
+.PHONY: help setup build dist demo run test test-all streams bench lint format fuzz docs clean
 
 JOBS ?= $(shell nproc)
 SECONDS_PER_TARGET ?= 300
@@ -17,6 +17,10 @@ setup: ## Install the Debian packages that build, tests, benchmarks and lint nee
 build: ## Build the release binary, build/release/apps/llmd/llmd
 	@scripts/setup.sh build
 	@scripts/build.sh release
+
+dist: ## Build the binary that is released, build/dist/llmd: the release build, rearranged by a profile
+	@scripts/setup.sh dist
+	@scripts/dist.sh
 
 demo: build ## Replay the prefix-cache experiment on two simulated servers (about 90 s)
 	@mkdir -p build/demo

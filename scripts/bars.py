@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures llmd router beside nginx on this machine and prints the table of docs/performance.md.
 
-    scripts/bars.py [--llmd build/release/apps/llmd/llmd] [--bench ../shared/bench] [--seconds 15] [--rounds 3] [CASE ...]
+    scripts/bars.py [--llmd build/dist/llmd] [--bench ../shared/bench] [--seconds 15] [--rounds 3] [CASE ...]
 
 Both proxies get the same backends and the same load, alternating A B A B; figures are medians over the rounds. CPU is the
 process's own accounting, so latency of the load generator does not matter. Needs nginx, Go, and the folder that holds the
@@ -129,7 +129,7 @@ def first_byte_p99(page):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--llmd", default="build/release/apps/llmd/llmd")
+    parser.add_argument("--llmd", default="build/dist/llmd")
     parser.add_argument("--bench", default="../shared/bench")
     parser.add_argument("--page", default="../shared/data/vllm/metrics-after-load.txt")
     parser.add_argument("--config", help="EndpointPickerConfig; without it the built-in one, which hashes prefixes")

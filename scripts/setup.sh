@@ -2,7 +2,7 @@
 # Installs what llmd needs to build, test and be measured, on Debian 12 as root. Idempotent: a second run does nothing
 # and takes under a second. Versions are those of Debian 12 plus the pinned Python packages below.
 #
-#   scripts/setup.sh [build|test|bench|lint]   each level includes the ones before it (lint: build and test packages)
+#   scripts/setup.sh [build|dist|test|bench|lint]   each level includes build; bench and lint include test
 set -euo pipefail
 cd "$(dirname "$0")/.."
 level=${1:-build}
@@ -10,6 +10,7 @@ level=${1:-build}
 build_packages=(g++ make cmake ninja-build ccache mold pkg-config util-linux
   libboost1.81-dev libyaml-cpp-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev
   libmimalloc-dev libssl-dev zlib1g-dev libnghttp2-dev)
+dist_packages=(bolt-19 libbolt-19-dev python3)
 test_packages=(libgtest-dev libbenchmark-dev libsimdjson-dev python3-venv curl)
 bench_packages=(nginx-light wrk)
 lint_packages=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev lld-19 git)
@@ -18,10 +19,11 @@ python_packages=(openai==1.109.1 httpx==0.28.1 pytest==8.4.2 grpcio==1.85.3 prot
 
 case $level in
   build) packages=("${build_packages[@]}") ;;
+  dist)  packages=("${build_packages[@]}" "${dist_packages[@]}") ;;
   test)  packages=("${build_packages[@]}" "${test_packages[@]}") ;;
   bench) packages=("${build_packages[@]}" "${test_packages[@]}" "${bench_packages[@]}") ;;
   lint)  packages=("${build_packages[@]}" "${test_packages[@]}" "${lint_packages[@]}") ;;
-  *) echo "setup: unknown level '$level'; one of build, test, bench, lint" >&2; exit 2 ;;
+  *) echo "setup: unknown level '$level'; one of build, dist, test, bench, lint" >&2; exit 2 ;;
 esac
 
 # Runs a command that uses the network, three times at most; its output is shown only when it fails for good.
