@@ -1,3 +1,4 @@
+#include "command_line.h"
 #include "commands.h"
 #include "plugin_list.h"
 
@@ -78,14 +79,7 @@ int run_check(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--plugins-reference", options.plugins_reference,
                "print the reference page of all plugin types instead");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return refuse(error.what());
-  }
+  if (const auto code = parse_command_line(app, argc, argv)) return *code;
   const auto output = check(options);
   if (!output) return refuse(output.error().message);
   std::fwrite(output->data(), 1, output->size(), stdout);

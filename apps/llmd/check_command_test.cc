@@ -46,8 +46,22 @@ TEST(CheckCommand, RefusesWithOneLineAndCodeTwo) {
   }
 }
 
-TEST(CheckCommand, RefusesUnknownFlags) {
-  EXPECT_EQ(check({"--config-fil", "x"}).code, 2);
+TEST(CheckCommand, NamesTheNearestFlag) {
+  const struct {
+    std::vector<std::string> args;
+    std::string err;
+  } kCases[] = {
+      {{"--config-fil", "x"}, "unknown flag '--config-fil' (did you mean '--config-file'?)"},
+      {{"--config-fil=x"}, "unknown flag '--config-fil' (did you mean '--config-file'?)"},
+      {{"word", "--formt", "yaml"}, "unknown flag '--formt' (did you mean '--format'?)"},
+      {{"--nothing-like-it"}, "unknown flag '--nothing-like-it'"},
+      {{"word"}, "unexpected argument 'word'"},
+  };
+  for (const auto& c : kCases) {
+    const Outcome outcome = check(c.args);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.err, "llmd check: " + c.err + "\n");
+  }
 }
 
 TEST(CheckCommand, PrintsTheReference) {

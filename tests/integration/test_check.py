@@ -49,7 +49,12 @@ def test_check_prints_the_resolved_graph(tmp_path):
 
 
 @pytest.mark.parametrize("arguments, word", [
-    (["router", "--prot", "1"], "--prot"),
+    (["router", "--prot", "1"], "'--prot' (did you mean '--port'?)"),
+    (["epp", "--grpc-prot", "1"], "(did you mean '--grpc-port'?)"),
+    (["check", "--config-fil=x"], "(did you mean '--config-file'?)"),
+    (["bench", "--rat", "1"], "(did you mean '--rate'?)"),
+    (["demo", "--sed", "1"], "(did you mean '--seed'?)"),
+    (["sim", "--modle", "m"], "(did you mean 'model'?)"),
     (["router", "--port", "x"], "port"),
     (["router", "--refresh-metrics-interval", "soon"], "soon"),
     (["sim", "--max-num-seqs", "-3", "--model", "m"], "max-num-seqs"),
