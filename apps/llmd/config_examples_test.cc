@@ -77,39 +77,53 @@ plugins: [{type: queue-scorer}, {type: load-aware-scorer}, {type: random-picker}
   }
 }
 
-/// Examples of other deployments: they load, or the first thing that stops them is a type that is
-/// not there.
-TEST_F(ConfigExamples, LoadOrNameTheMissingType) {
+/// Published configurations: one loads when all of its plugins exist, and else the one line of the
+/// error names the first that is missing. tests/data/README.md says where they are
+/// from.
+TEST_F(ConfigExamples, LoadOrNameWhatIsMissing) {
   environment_.allow_experimental = true;
-  constexpr std::string_view kBodies[] = {
-      R"(plugins: [{type: queue-scorer}, {type: kv-cache-utilization-scorer}, {type: prefix-cache-scorer}, {type: lora-affinity-scorer}]
-schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}, {pluginRef: kv-cache-utilization-scorer}, {pluginRef: prefix-cache-scorer}, {pluginRef: lora-affinity-scorer, weight: 2}]}]
-)",
-      R"(plugins: [{type: active-request-scorer}, {type: session-affinity-scorer}, {type: passthrough-parser}]
-requestHandler: {parsers: [{pluginRef: passthrough-parser}]}
-schedulingProfiles: [{name: default, plugins: [{pluginRef: active-request-scorer, weight: 1}, {pluginRef: session-affinity-scorer, weight: 1}]}]
-)",
-      R"(plugins: [{type: prefix-cache-scorer}, {type: decode-filter}, {type: data-parallel-profile-handler, parameters: {primaryPort: 8000}}]
-schedulingProfiles: [{name: default, plugins: [{pluginRef: decode-filter}, {pluginRef: prefix-cache-scorer, weight: 2}]}]
-)",
-      R"(plugins:
-- {type: approx-prefix-cache-producer, parameters: {maxPrefixTokensToMatch: 16384}}
-- {type: prefix-based-pd-decider, parameters: {nonCachedTokens: 256, promptTokens: 512}}
-- {type: disagg-profile-handler, parameters: {deciders: {prefill: prefix-based-pd-decider}}}
-- {type: prefix-cache-scorer}
-- {type: queue-scorer}
-- {type: prefill-filter}
-- {type: decode-filter}
-schedulingProfiles:
-- {name: prefill, plugins: [{pluginRef: prefill-filter}, {pluginRef: prefix-cache-scorer, weight: 2}, {pluginRef: queue-scorer}]}
-- {name: decode,  plugins: [{pluginRef: decode-filter},  {pluginRef: prefix-cache-scorer, weight: 2}, {pluginRef: queue-scorer}]}
-)"};
-  for (const auto body : kBodies) {
-    const std::string error = error_of(body);
-    const bool missing_type =
-        error.contains("unknown type") || error.contains("which no plugin produces");
-    EXPECT_TRUE(error == "no error" || missing_type) << error;
+  const struct {
+    std::string name;
+    std::string missing;  // after the file's name; empty: it loads
+  } kCases[] = {
+      {"01-default", ""},
+      {"02-precise-prefix",
+       ":5: plugin 'endpoint-notification-source': unknown type "
+       "'endpoint-notification-source'"},
+      {"03-prefill-decode-topology",
+       ":5: plugin 'prefix-based-pd-decider': unknown type 'prefix-based-pd-decider'"},
+      {"04-encode-prefill-decode",
+       ":5: plugin 'prefix-based-pd-decider': unknown type 'prefix-based-pd-decider'"},
+      {"05-predicted-latency",
+       ":4: plugin 'predicted-latency-producer': unknown type 'predicted-latency-producer'"},
+      {"06-flow-control",
+       ": featureGates: flowControl is not available in this build; remove the gate to go on "
+       "without flow control"},
+      {"07-data-parallel",
+       ":6: plugin 'data-parallel-profile-handler': unknown type 'data-parallel-profile-handler'"},
+      {"08-lora", ":3: plugin 'lora-affinity-scorer': unknown type 'lora-affinity-scorer'"},
+      {"09-payload-agnostic",
+       ":3: plugin 'session-affinity-scorer': unknown type 'session-affinity-scorer'"},
+      {"10-gpu-aware", ":4: plugin 'dcgm-data-source': unknown type 'dcgm-data-source'"},
+  };
+  for (const auto& c : kCases) {
+    const auto text = config::read_document(std::string(LLMD_SOURCE_DIR) + "/tests/data/config/" +
+                                            c.name + ".yaml");
+    ASSERT_TRUE(text) << text.error().message;
+    const auto loaded = load(*text, c.name + ".yaml");
+    EXPECT_EQ(loaded ? "" : loaded.error().message,
+              c.missing.empty() ? "" : c.name + ".yaml" + c.missing);
   }
+}
+
+TEST_F(ConfigExamples, LoadThePublishedDefaultAsTheBuiltInOne) {
+  const auto text =
+      config::read_document(std::string(LLMD_SOURCE_DIR) + "/tests/data/config/01-default.yaml");
+  ASSERT_TRUE(text) << text.error().message;
+  const auto published = load(*text);
+  const auto built_in = load(config::default_document());
+  ASSERT_TRUE(published && built_in);
+  EXPECT_EQ(config::to_yaml(*published), config::to_yaml(*built_in));
 }
 
 }  // namespace

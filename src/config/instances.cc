@@ -12,6 +12,22 @@ std::string Instance::label() const {
   return place + "plugin '" + name() + "' (" + plugin->type() + ")";
 }
 
+Result<const plugin::Descriptor*> Instances::descriptor_of(std::string_view type,
+                                                           std::string_view name,
+                                                           std::string_view where) const {
+  if (const auto* descriptor = environment_.registry.find(type)) return descriptor;
+  return fail(Code::kBadRequest, (where.empty() ? "" : std::string(where) + ": ") + "plugin '" +
+                                     std::string(name) + "': unknown type '" + std::string(type) +
+                                     "'" + suggestion(type, environment_.registry.types()));
+}
+
+Status Instances::check_types(std::span<const PluginEntry> entries) const {
+  for (const auto& entry : entries)
+    if (auto found = descriptor_of(entry.type, entry.name, entry.where); !found)
+      return fail(std::move(found).error());
+  return {};
+}
+
 Status Instances::declare(const PluginEntry& entry) {
   const codec::Node* parameters = entry.parameters ? &*entry.parameters : nullptr;
   auto made = make(entry.type, entry.name, parameters, entry.where, "configured");
@@ -36,10 +52,7 @@ Result<Instance*> Instances::make(std::string_view type, std::string_view name,
   const auto failed = [&](std::string message) {
     return fail(Code::kBadRequest, (where.empty() ? "" : where + ": ") + message);
   };
-  const auto* descriptor = environment_.registry.find(type);
-  if (!descriptor)
-    return failed("plugin '" + std::string(name) + "': unknown type '" + std::string(type) + "'" +
-                  suggestion(type, environment_.registry.types()));
+  LLMD_TRY_ASSIGN(const auto* descriptor, descriptor_of(type, name, where));
   if (all_.size() == limits::kPluginsMax)
     return failed("plugin '" + std::string(name) + "': more than " +
                   std::to_string(limits::kPluginsMax) + " plugins");

@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,8 @@ class Instances {
  public:
   explicit Instances(const Environment& environment) : environment_(environment) {}
 
+  /// Refuses the first entry whose type does not exist.
+  Status check_types(std::span<const PluginEntry> entries) const;
   Status declare(const PluginEntry& entry);
   /// Makes `type` under its own name and without parameters.
   Result<Instance*> add(std::string_view type, std::string origin);
@@ -66,6 +69,8 @@ class Instances {
   size_t size() const { return all_.size(); }
 
  private:
+  Result<const plugin::Descriptor*> descriptor_of(std::string_view type, std::string_view name,
+                                                  std::string_view where) const;
   Result<Instance*> make(std::string_view type, std::string_view name,
                          const codec::Node* parameters, std::string where, std::string origin);
 

@@ -67,6 +67,7 @@ Result<Loaded> load(std::string_view text, std::string_view file, const Environm
   pipeline->warnings = document.warnings;
 
   Instances instances(environment);
+  LLMD_TRY(instances.check_types(document.plugins));
   for (const auto& entry : document.plugins) LLMD_TRY(instances.declare(entry));
   LLMD_TRY(add_defaults(document, instances));
 

@@ -111,6 +111,8 @@ TEST_F(LoaderTest, RefusesWhatCannotRun) {
   } kCases[] = {
       {"plugins: [{type: quue-scorer}]",
        "f.yaml:3: plugin 'quue-scorer': unknown type 'quue-scorer' (did you mean 'queue-scorer'?)"},
+      {"plugins: [{type: prefix-cache-scorer, parameters: {blokSize: 1}}, {type: quue-scorer}]",
+       "f.yaml:3: plugin 'quue-scorer': unknown type 'quue-scorer' (did you mean 'queue-scorer'?)"},
       {"plugins: [{type: kv-cache-utilization-scorer, parameters: {x: 1}}]",
        "f.yaml:3: plugin 'kv-cache-utilization-scorer' (kv-cache-utilization-scorer): parameter "
        "'x': unknown"},
