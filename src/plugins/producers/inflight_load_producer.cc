@@ -211,13 +211,13 @@ class InflightLoadProducer final : public schedule::Producer,
     return input + output_tokens(context, input);
   }
 
-  /// Blocks that are not matched count whole, and so does what was not hashed.
+  /// Blocks that are not cached count whole, and so does what was not hashed. The weighted match is
+  /// for ranking: a block in host memory is worth less and still not computed again.
   static int64_t uncached_of(const PrefixMatch& match, int64_t input) {
     if (match.block_tokens <= 0) return input;
-    const auto missing = static_cast<double>(match.total_blocks) - match.match_blocks;
+    const int64_t missing = match.total_blocks - match.cached_blocks;
     const int64_t hashed = match.total_blocks * match.block_tokens;
-    return std::max<int64_t>(
-               0, static_cast<int64_t>(missing * static_cast<double>(match.block_tokens))) +
+    return std::max<int64_t>(0, missing * match.block_tokens) +
            std::max<int64_t>(0, input - hashed);
   }
 

@@ -63,11 +63,11 @@ class InflightProducer : public ::testing::Test {
 
 TEST_F(InflightProducer, EstimateVectors) {
   configure();
-  EXPECT_EQ(uncached_of({2, 4, 64}, 200), 128);
-  EXPECT_EQ(uncached_of({0, 4, 64}, 200), 256);
-  EXPECT_EQ(uncached_of({4, 4, 64}, 200), 0);
-  EXPECT_EQ(uncached_of({10, 10, 64}, 5000), 4360);
-  EXPECT_EQ(uncached_of({0, 0, 0}, 77), 77);
+  EXPECT_EQ(uncached_of({2, 4, 64, 2}, 200), 128);
+  EXPECT_EQ(uncached_of({0, 4, 64, 0}, 200), 256);
+  EXPECT_EQ(uncached_of({4, 4, 64, 4}, 200), 0);
+  EXPECT_EQ(uncached_of({10, 10, 64, 10}, 5000), 4360);
+  EXPECT_EQ(uncached_of({0, 0, 0, 0}, 77), 77);
 }
 
 TEST_F(InflightProducer, WithoutMatchesEverythingIsUncached) {
