@@ -1,8 +1,6 @@
 #include "media.h"
 #include "openai_scan.h"
 
-#include "codec/go_json.h"
-
 #include <xxhash.h>
 
 #include <cstring>
@@ -219,8 +217,7 @@ class ChatScan final : public OpenAiScan {
     auto pieces = arena_.array<Piece>(parts_.size() + 1);
     size_t count = 0;
     if (tools_.end > 0) {
-      const std::string_view tools =
-          codec::go_json(body.substr(tools_.begin, tools_.end - tools_.begin), arena_);
+      const std::string_view tools = rewritten(body, tools_);
       pieces[count++] = {.text = tools, .bytes = tools.size()};
     }
     for (const Part& part : parts_.view()) {
@@ -230,9 +227,7 @@ class ChatScan final : public OpenAiScan {
         pieces[count++] = piece(body, part.text);
       }
     }
-    auto prompts = arena_.array<Prompt>(1);
-    prompts[0].pieces = pieces.first(count);
-    return prompts;
+    return one_prompt(pieces.first(count));
   }
 
   Piece placeholder(std::string_view body, const Part& part) const {

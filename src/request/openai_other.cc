@@ -1,7 +1,5 @@
 #include "openai_scan.h"
 
-#include "codec/go_json.h"
-
 #include <iterator>
 
 namespace llmd::request {
@@ -46,12 +44,10 @@ class ResponseScan final : public OpenAiScan {
       if (values_[i].end == 0) continue;
       put(count == 0 ? "[" : ",");
       put(kKeys[i]);
-      put(codec::go_json(body.substr(values_[i].begin, values_[i].end - values_[i].begin), arena_));
+      put(rewritten(body, values_[i]));
       put(i == 2 ? "}]" : "}");
     }
-    auto prompts = arena_.array<Prompt>(1);
-    prompts[0].pieces = pieces.first(count);
-    return prompts;
+    return one_prompt(pieces.first(count));
   }
 
   Range values_[3];  // empty: absent or null
@@ -107,16 +103,14 @@ class ConversationScan final : public OpenAiScan {
         if (!first) put(",");
         first = false;
         put(kKeys[k]);
-        put(codec::go_json(body.substr(value.begin, value.end - value.begin), arena_));
+        put(rewritten(body, value));
       }
       put("}");
     }
     put("]");
     auto pieces = arena_.array<Piece>(1);
     pieces[0] = {.text = {out.view().data(), out.size()}, .bytes = out.size()};
-    auto prompts = arena_.array<Prompt>(1);
-    prompts[0].pieces = pieces;
-    return prompts;
+    return one_prompt(pieces);
   }
 
   ArenaList<Item> items_;

@@ -1,5 +1,6 @@
 #include "openai_scan.h"
 
+#include "codec/go_json.h"
 #include "codec/json_text.h"
 
 #include <charconv>
@@ -120,6 +121,16 @@ Piece OpenAiScan::piece(std::string_view body, const Text& text) const {
   piece.text = body.substr(text.begin, text.end - text.begin);
   piece.bytes = text.unescaped;
   return piece;
+}
+
+std::string_view OpenAiScan::rewritten(std::string_view body, Range range) const {
+  return codec::go_json(body.substr(range.begin, range.end - range.begin), arena_);
+}
+
+std::span<const Prompt> OpenAiScan::one_prompt(std::span<const Piece> pieces) const {
+  const auto prompts = arena_.array<Prompt>(1);
+  prompts[0].pieces = pieces;
+  return prompts;
 }
 
 }  // namespace llmd::request

@@ -57,6 +57,10 @@ class OpenAiScan : public BodyScan, protected codec::JsonSink {
   /// The text of `text` with escapes resolved: a view into the body, or into the arena.
   std::string_view resolve(std::string_view body, const Text& text) const;
   Piece piece(std::string_view body, const Text& text) const;
+  /// The value at `range` as the reference would write it again.
+  std::string_view rewritten(std::string_view body, Range range) const;
+  /// The one prompt that consists of `pieces`.
+  std::span<const Prompt> one_prompt(std::span<const Piece> pieces) const;
 
   Arena& arena_;
 

@@ -1,7 +1,5 @@
 #include "openai_scan.h"
 
-#include "codec/go_json.h"
-
 namespace llmd::request {
 namespace {
 
@@ -143,8 +141,7 @@ class EmbeddingScan final : public TextScan {
   /// The reference hashes the JSON of its own record of the input.
   std::span<const Prompt> prompts(std::string_view body) override {
     if (!tokens_.empty()) return token_prompts();
-    const std::string_view input =
-        codec::go_json(body.substr(value_.begin, value_.end - value_.begin), arena_);
+    const std::string_view input = rewritten(body, value_);
     const std::string_view before = single_ ? R"({"Raw":)" : R"({"Raw":"","Strings":)";
     const std::string_view after =
         single_ ? R"(,"Strings":null,"TokenIDs":null})" : R"(,"TokenIDs":null})";
@@ -152,9 +149,7 @@ class EmbeddingScan final : public TextScan {
     size_t i = 0;
     for (std::string_view text : {before, input, after})
       pieces[i++] = {.text = text, .bytes = text.size()};
-    auto prompts = arena_.array<Prompt>(1);
-    prompts[0].pieces = pieces;
-    return prompts;
+    return one_prompt(pieces);
   }
 };
 
