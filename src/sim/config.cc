@@ -38,111 +38,103 @@ auto& peek(Field field, const ServerConfig& c) {
   return field(const_cast<ServerConfig&>(c));
 }
 
+struct Traits {
+  Shape shape = Shape::kOne;
+  bool admin = false;
+  bool is_duration = false;
+};
+
+/// An option that stands for one member: `read(member, values)` sets it, `show(member)` is its
+/// JSON.
+template <class Field, class Read, class Show>
+Option option(std::string_view name, Field field, std::string_view help, Traits traits, Read read,
+              Show show) {
+  return {name,
+          traits.shape,
+          traits.admin,
+          traits.is_duration,
+          help,
+          [=](ServerConfig& c, Values v) -> Status { return read(field(c), v); },
+          [=](const ServerConfig& c) -> std::string { return show(peek(field, c)); }};
+}
+
 template <class Field>
 Option number(std::string_view name, Field field, int64_t low, int64_t high, std::string_view help,
               bool admin = false) {
-  using T = std::remove_reference_t<decltype(field(std::declval<ServerConfig&>()))>;
-  return {name,
-          Shape::kOne,
-          admin,
-          false,
-          help,
-          [=](ServerConfig& c, Values v) -> Status {
-            const auto n = parse_int(v[0]);
-            if (!n) return fail(Code::kBadRequest, fmt::format("'{}' is not an integer", v[0]));
-            if (*n < low || *n > high)
-              return fail(Code::kBadRequest, fmt::format("{} is not in [{}, {}]", *n, low, high));
-            field(c) = static_cast<T>(*n);
-            return {};
-          },
-          [=](const ServerConfig& c) { return fmt::to_string(peek(field, c)); }};
+  const auto read = [=](auto& member, Values v) -> Status {
+    const auto n = parse_int(v[0]);
+    if (!n) return fail(Code::kBadRequest, fmt::format("'{}' is not an integer", v[0]));
+    if (*n < low || *n > high)
+      return fail(Code::kBadRequest, fmt::format("{} is not in [{}, {}]", *n, low, high));
+    member = static_cast<std::remove_reference_t<decltype(member)>>(*n);
+    return {};
+  };
+  return option(name, field, help, {.admin = admin}, read,
+                [](const auto& member) { return fmt::to_string(member); });
 }
 
 template <class Field>
 Option real(std::string_view name, Field field, double low, double high, std::string_view help,
             bool admin = false) {
-  return {name,
-          Shape::kOne,
-          admin,
-          false,
-          help,
-          [=](ServerConfig& c, Values v) -> Status {
-            const auto n = parse_double(v[0]);
-            if (!n) return fail(Code::kBadRequest, fmt::format("'{}' is not a number", v[0]));
-            if (!(*n >= low && *n <= high))
-              return fail(Code::kBadRequest, fmt::format("{} is not in [{}, {}]", *n, low, high));
-            field(c) = *n;
-            return {};
-          },
-          [=](const ServerConfig& c) { return fmt::to_string(peek(field, c)); }};
+  const auto read = [=](double& member, Values v) -> Status {
+    const auto n = parse_double(v[0]);
+    if (!n) return fail(Code::kBadRequest, fmt::format("'{}' is not a number", v[0]));
+    if (!(*n >= low && *n <= high))
+      return fail(Code::kBadRequest, fmt::format("{} is not in [{}, {}]", *n, low, high));
+    member = *n;
+    return {};
+  };
+  return option(name, field, help, {.admin = admin}, read,
+                [](double member) { return fmt::to_string(member); });
 }
 
 template <class Field>
 Option duration(std::string_view name, Field field, std::string_view help, bool admin = true) {
-  return {name,
-          Shape::kOne,
-          admin,
-          true,
-          help,
-          [=](ServerConfig& c, Values v) -> Status {
-            LLMD_TRY_ASSIGN(const Nanos d, parse_duration(v[0]));
-            if (d.count() < 0) return fail(Code::kBadRequest, fmt::format("{} is negative", v[0]));
-            field(c) = d;
-            return {};
-          },
-          [=](const ServerConfig& c) { return json_string(format_duration(peek(field, c))); }};
+  const auto read = [](Nanos& member, Values v) -> Status {
+    LLMD_TRY_ASSIGN(const Nanos d, parse_duration(v[0]));
+    if (d.count() < 0) return fail(Code::kBadRequest, fmt::format("{} is negative", v[0]));
+    member = d;
+    return {};
+  };
+  return option(name, field, help, {.admin = admin, .is_duration = true}, read,
+                [](Nanos member) { return json_string(format_duration(member)); });
 }
 
 template <class Field>
 Option toggle(std::string_view name, Field field, std::string_view help) {
-  return {name,
-          Shape::kSwitch,
-          false,
-          false,
-          help,
-          [=](ServerConfig& c, Values v) -> Status {
-            LLMD_TRY_ASSIGN(field(c), parse_bool(v[0]));
-            return {};
-          },
-          [=](const ServerConfig& c) { return std::string(peek(field, c) ? "true" : "false"); }};
+  const auto read = [](bool& member, Values v) -> Status {
+    LLMD_TRY_ASSIGN(member, parse_bool(v[0]));
+    return {};
+  };
+  return option(name, field, help, {.shape = Shape::kSwitch}, read,
+                [](bool member) { return std::string(member ? "true" : "false"); });
 }
 
 template <class Field>
 Option text(std::string_view name, Field field, std::string_view help) {
-  return {name,
-          Shape::kOne,
-          false,
-          false,
-          help,
-          [=](ServerConfig& c, Values v) -> Status {
-            field(c) = v[0];
-            return {};
-          },
-          [=](const ServerConfig& c) { return json_string(peek(field, c)); }};
+  const auto read = [](std::string& member, Values v) -> Status {
+    member = v[0];
+    return {};
+  };
+  return option(name, field, help, {}, read,
+                [](const std::string& member) { return json_string(member); });
 }
 
 /// A closed set of words, in the order of the enum behind them.
 template <class Field>
 Option choice(std::string_view name, Field field, std::vector<std::string_view> words,
               std::string_view help, bool admin = false) {
-  using T = std::remove_reference_t<decltype(field(std::declval<ServerConfig&>()))>;
-  return {name,
-          Shape::kOne,
-          admin,
-          false,
-          help,
-          [=](ServerConfig& c, Values v) -> Status {
-            const auto at = std::find(words.begin(), words.end(), v[0]);
-            if (at == words.end())
-              return fail(Code::kBadRequest,
-                          fmt::format("'{}' is not one of '{}'{}", v[0], fmt::join(words, "', '"),
-                                      suggestion(v[0], words)));
-            field(c) = static_cast<T>(at - words.begin());
-            return {};
-          },
-          [=](const ServerConfig& c) {
-            return json_string(words[static_cast<size_t>(peek(field, c))]);
-          }};
+  const auto read = [words](auto& member, Values v) -> Status {
+    const auto at = std::ranges::find(words, v[0]);
+    if (at == words.end())
+      return fail(Code::kBadRequest,
+                  fmt::format("'{}' is not one of '{}'{}", v[0], fmt::join(words, "', '"),
+                              suggestion(v[0], words)));
+    member = static_cast<std::remove_reference_t<decltype(member)>>(at - words.begin());
+    return {};
+  };
+  return option(name, field, help, {.admin = admin}, read,
+                [words](auto member) { return json_string(words[static_cast<size_t>(member)]); });
 }
 
 /// Accepted for compatibility and without effect, as vLLM's own flags that do not concern a
