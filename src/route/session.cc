@@ -606,8 +606,7 @@ void Session::restrict_to(std::optional<std::span<const std::string_view>> subse
   impl_->subset.addresses = subset;
 }
 
-void Session::on_headers(std::string_view, std::string_view target, HeaderView headers,
-                         bool end_of_stream) {
+void Session::on_headers(std::string_view target, HeaderView headers, bool end_of_stream) {
   if (!impl_->accept(Event::kHeaders)) return;
   impl_->begin(target, headers);
   if (end_of_stream) return impl_->route_without_body();

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "metric/registry.h"
 #include "route/director.h"
+#include "route/testing.h"
 #include "schedule/pipeline.h"
 
 #include <gtest/gtest.h>
@@ -19,6 +20,7 @@ namespace {
 using schedule::EndCause;
 using schedule::Progress;
 using schedule::RequestContext;
+using testing::own;
 
 class StepExecutor final : public Executor {
  public:
@@ -33,44 +35,6 @@ class StepExecutor final : public Executor {
 
  private:
   std::deque<std::move_only_function<void()>> queue_;
-};
-
-/// Accepts any body; the model is the whole body.
-class WholeBodyParser final : public request::Parser {
-  struct Scan final : request::BodyScan {
-    void feed(std::string_view) override {}
-    Result<request::RequestView> finish(std::string_view body) override {
-      if (body == "bad") return fail(Code::kBadRequest, "unreadable");
-      request::RequestView view;
-      view.model = body;
-      view.rewritable = true;
-      return view;
-    }
-  };
-
- public:
-  std::span<const std::string_view> path_suffixes() const override { return {}; }
-  request::BodyScan* scan_request(std::string_view, Arena& arena) const override {
-    return arena.make<Scan>();
-  }
-  request::UsageScan* scan_response(std::string_view, bool, Arena&) const override {
-    return nullptr;
-  }
-};
-
-class OnlyProfile final : public schedule::ProfileHandler {
- public:
-  Status bind(std::span<const std::string>) override { return {}; }
-  size_t next(RequestContext& c, std::span<uint16_t> run) const override {
-    if (c.results[0].ran) return 0;
-    run[0] = 0;
-    return 1;
-  }
-  Status finish(RequestContext& c) const override {
-    if (c.results[0].failed) return fail(Code::kResourceExhausted, "none left");
-    c.primary = 0;
-    return {};
-  }
 };
 
 class FirstPicker final : public schedule::Picker {
@@ -129,15 +93,8 @@ class SessionTest : public ::testing::Test, public SessionSink {
  protected:
   explicit SessionTest(const DirectorOptions& options = {})
       : director_(fleet_, metrics_, clock_, options) {
-    auto pipeline = std::make_shared<schedule::Pipeline>();
-    parser_ = own(*pipeline, std::make_unique<WholeBodyParser>());
-    const request::Parser* parsers[] = {parser_};
-    pipeline->parsers = request::ParserTable(parsers);
-    pipeline->handler.plugin = own(*pipeline, std::make_unique<OnlyProfile>());
-    schedule::Profile profile;
-    profile.name = "default";
-    profile.picker.plugin = own(*pipeline, std::make_unique<FirstPicker>());
-    pipeline->profiles.push_back(std::move(profile));
+    auto pipeline = testing::trivial_pipeline(testing::Body::kIsTheModel);
+    pipeline->profiles[0].picker.plugin = own(*pipeline, std::make_unique<FirstPicker>());
     producer_ = own(*pipeline, std::make_unique<LateProducer>());
     producer_->ready = true;
     pipeline->producers.push_back({producer_, {}});
@@ -154,13 +111,6 @@ class SessionTest : public ::testing::Test, public SessionSink {
                              alarms_.emplace_back(d, std::move(f));
                            }});
     session_.emplace(*loop_, *this);
-  }
-
-  template <class T>
-  static T* own(schedule::Pipeline& pipeline, std::unique_ptr<T> plugin) {
-    T* raw = plugin.get();
-    pipeline.plugins.push_back(std::move(plugin));
-    return raw;
   }
 
   void set_fleet(std::vector<std::string> names) {
@@ -184,7 +134,7 @@ class SessionTest : public ::testing::Test, public SessionSink {
   }
 
   void request(std::string_view body = "m") {
-    session_->on_headers("POST", "/v1/completions?x=1", {}, false);
+    session_->on_headers("/v1/completions?x=1", {}, false);
     session_->on_body(body.substr(0, 1));
     session_->on_end(body);
   }
@@ -205,7 +155,6 @@ class SessionTest : public ::testing::Test, public SessionSink {
   Director director_;
   std::optional<LoopDirector> loop_;
   std::optional<Session> session_;
-  WholeBodyParser* parser_;
   LateProducer* producer_;
   LateAdmission* admission_;
   CountingHooks* hooks_;
@@ -238,7 +187,7 @@ TEST_F(SessionTest, MakesARequestIdWhenThereIsNone) {
 
 TEST_F(SessionTest, KeepsTheClientsRequestId) {
   const HeaderField fields[] = {{"X-Request-Id", "mine"}};
-  session_->on_headers("POST", "/v1/completions", HeaderView(fields), false);
+  session_->on_headers("/v1/completions", HeaderView(fields), false);
   session_->on_end("m");
   EXPECT_TRUE(set_headers_.empty());
   EXPECT_EQ(session_->request_id(), "mine");
@@ -252,7 +201,7 @@ TEST_F(SessionTest, ReplacesIdsThatAreLongOrNotVisible) {
                                  {std::string("tab\t"), false},
                                  {std::string("\xc3\xa9"), false}}) {
     const HeaderField fields[] = {{"x-request-id", id}};
-    session_->on_headers("POST", "/v1/completions", HeaderView(fields), false);
+    session_->on_headers("/v1/completions", HeaderView(fields), false);
     session_->on_end("m");
     EXPECT_EQ(session_->request_id() == id, kept) << id;
     EXPECT_EQ(set_headers_.empty(), kept) << id;
@@ -262,7 +211,7 @@ TEST_F(SessionTest, ReplacesIdsThatAreLongOrNotVisible) {
 
 TEST_F(SessionTest, NamesTheRequestItRefuses) {
   const HeaderField fields[] = {{"X-Request-Id", "mine"}};
-  session_->on_headers("POST", "/v1/completions", HeaderView(fields), false);
+  session_->on_headers("/v1/completions", HeaderView(fields), false);
   session_->on_end("bad");
   EXPECT_EQ(reply_id_, "mine");
   request("bad");
@@ -280,7 +229,7 @@ TEST_F(SessionTest, RefusesWithTheContractsTexts) {
             "503 inference error: ServiceUnavailable - failed to find endpoint candidates for "
             "serving the request "
             "[rejected-no-endpoints]");
-  session_->on_headers("GET", "/v1/models", {}, true);
+  session_->on_headers("/v1/models", {}, true);
   EXPECT_EQ(replies_.back(), "500 inference error: Internal - no pods available in datastore");
   EXPECT_EQ(hooks_->charged, 0);
   EXPECT_TRUE(hooks_->ends.empty());
@@ -288,7 +237,7 @@ TEST_F(SessionTest, RefusesWithTheContractsTexts) {
 }
 
 TEST_F(SessionTest, RoutesRequestsWithoutABodyToAnyEndpoint) {
-  session_->on_headers("GET", "/v1/models", {}, true);
+  session_->on_headers("/v1/models", {}, true);
   EXPECT_EQ(forwarded_, std::vector<std::string>{"a"});
   session_->on_response_headers(200, {});
   session_->on_response_end();
@@ -530,7 +479,7 @@ TEST_F(EagerSessionTest, AnEjectedEndpointIsBetterThanNone) {
 
 TEST_F(EagerSessionTest, RequestsWithoutABodyAreTriedAgainToo) {
   set_fleet({"a", "b"});
-  session_->on_headers("GET", "/v1/models", {}, true);
+  session_->on_headers("/v1/models", {}, true);
   session_->on_upstream_failed(UpstreamFailure::kConnect);
   ASSERT_EQ(forwarded_.size(), 2u);
   EXPECT_NE(forwarded_[0], forwarded_[1]);
@@ -585,7 +534,7 @@ TEST_F(SessionTest, IllegalEventsChangeNothing) {
   session_->on_upstream_failed(UpstreamFailure::kReset);
   EXPECT_EQ(soft_check_failures(), before + 5);
   request();
-  session_->on_headers("POST", "/", {}, false);
+  session_->on_headers("/", {}, false);
   session_->on_end("y");
   EXPECT_EQ(soft_check_failures(), before + 7);
   EXPECT_EQ(forwarded_.size(), 1u);

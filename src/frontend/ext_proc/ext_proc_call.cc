@@ -139,7 +139,7 @@ void ExtProcCall::request_headers(const ProcessingRequest& message) {
 void ExtProcCall::start_session() {
   state_ = has_body_ ? State::kReceiving : State::kDeciding;
   const HeaderView headers(headers_);
-  session_.on_headers(headers.get(":method"), target_of(headers), headers, !has_body_);
+  session_.on_headers(target_of(headers), headers, !has_body_);
 }
 
 void ExtProcCall::read_subset_hint(std::string_view metadata) {

@@ -5,11 +5,11 @@
 #include "codec/protobuf.h"
 #include "metric/registry.h"
 #include "route/director.h"
+#include "route/testing.h"
 
 #include <gtest/gtest.h>
 
 #include "grpc/testing/client.h"
-#include "proxy/trivial_pipeline.h"
 #include <string>
 
 namespace llmd::frontend::ext_proc {
@@ -81,8 +81,8 @@ class ExtProcTest : public ::testing::Test {
   void start(ExtProcOptions options = {}) {
     options.host = "127.0.0.1";
     options.port = 0;
-    fleet.set(testing::endpoints_at({8000}));
-    director.set_pipeline(testing::trivial_pipeline());
+    fleet.set(route::testing::endpoints_at({8000}));
+    director.set_pipeline(route::testing::trivial_pipeline());
     server = std::make_unique<ExtProc>(director, metrics, options);
     ASSERT_TRUE(server->start());
     client = connect();

@@ -92,7 +92,7 @@ void ProxyHandler::on_request(http::Exchange& exchange) {
   if (head.upgrade && equals_ignore_case(head.headers.get("upgrade"), "websocket"))
     return answer_error(501, "websockets are not supported", "NotImplemented", {},
                         head.headers.get(kRequestId));
-  session_.on_headers(head.method, head.target, head.headers, head.framing == http::Framing::kNone);
+  session_.on_headers(head.target, head.headers, head.framing == http::Framing::kNone);
 }
 
 void ProxyHandler::on_body(http::Exchange&, std::string_view body) {

@@ -1,9 +1,9 @@
 #include "frontend/proxy.h"
 
 #include "proxy_handler.h"
-#include "trivial_pipeline.h"
 
 #include "http/testing/wire.h"
+#include "route/testing.h"
 
 #include <gtest/gtest.h>
 
@@ -20,8 +20,8 @@ using http::testing::WireListener;
 /// One loop of the proxy between a raw client and a raw endpoint, all on the test's thread.
 struct ProxyTest : ::testing::Test {
   ProxyTest() {
-    director.set_pipeline(testing::trivial_pipeline());
-    fleet.set(testing::endpoints_at({listener.port()}));
+    director.set_pipeline(route::testing::trivial_pipeline());
+    fleet.set(route::testing::endpoints_at({listener.port()}));
     start({});
   }
   void start(ProxyOptions o, http::ServerOptions server = {}) {
@@ -297,9 +297,9 @@ TEST(Proxy, RunsItsLoopsAndStopsGracefully) {
   metric::Registry metrics(3);
   fleet::Fleet fleet;
   WireListener listener;
-  fleet.set(testing::endpoints_at({listener.port()}));
+  fleet.set(route::testing::endpoints_at({listener.port()}));
   route::Director director(fleet, metrics, real_clock());
-  director.set_pipeline(testing::trivial_pipeline());
+  director.set_pipeline(route::testing::trivial_pipeline());
   ProxyOptions options{.host = "127.0.0.1", .port = 0, .loops = 2};
   const double bounds[] = {0.001, 1};
   options.forward_delay =

@@ -72,10 +72,9 @@ class Session {
   /// `subset`: "ip:port", of which only the ip counts. Nothing: no limit; empty: none is left. The
   /// views stay valid until the request ends.
   void restrict_to(std::optional<std::span<const std::string_view>> subset);
-  /// The request's head. `headers`, `method` and `target` (path with query) stay valid until the
-  /// request ends.
-  void on_headers(std::string_view method, std::string_view target, HeaderView headers,
-                  bool end_of_stream);
+  /// The request's head. `headers` and `target` (path with query) stay valid until the request
+  /// ends.
+  void on_headers(std::string_view target, HeaderView headers, bool end_of_stream);
   /// More of the body has arrived: `body` is all of it so far, contiguous; it may move between
   /// calls.
   void on_body(std::string_view body);

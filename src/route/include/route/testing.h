@@ -3,33 +3,46 @@
 #include "route/director.h"
 #include "schedule/pipeline.h"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-/// The least pipeline that routes: any body, a random endpoint. For tests and for measuring the
-/// proxy alone.
-namespace llmd::frontend::testing {
+/// The least pipeline that routes: any body, a random endpoint. For tests of sessions and front
+/// ends.
+namespace llmd::route::testing {
+
+enum class Body : uint8_t { kOpaque, kIsTheModel };
 
 /// Accepts any body whose text is not "bad".
 class AnyBodyParser final : public request::Parser {
   struct Scan final : request::BodyScan {
+    explicit Scan(Body b) : meaning(b) {}
     void feed(std::string_view) override {}
     Result<request::RequestView> finish(std::string_view body) override {
       if (body == "bad") return fail(Code::kBadRequest, "unreadable");
-      return request::RequestView{};
+      request::RequestView view;
+      if (meaning == Body::kIsTheModel) view.model = body;
+      view.rewritable = meaning == Body::kIsTheModel;
+      return view;
     }
+    const Body meaning;
   };
 
  public:
+  explicit AnyBodyParser(Body meaning) : meaning_(meaning) {}
+
   std::span<const std::string_view> path_suffixes() const override { return {}; }
   request::BodyScan* scan_request(std::string_view, Arena& arena) const override {
-    return arena.make<Scan>();
+    return arena.make<Scan>(meaning_);
   }
   request::UsageScan* scan_response(std::string_view, bool, Arena&) const override {
     return nullptr;
   }
+
+ private:
+  const Body meaning_;
 };
 
 class OnlyProfile final : public schedule::ProfileHandler {
@@ -56,20 +69,22 @@ class AnyPicker final : public schedule::Picker {
   }
 };
 
-inline std::shared_ptr<schedule::Pipeline> trivial_pipeline() {
+/// Gives the pipeline a plugin to keep.
+template <class T>
+T* own(schedule::Pipeline& pipeline, std::unique_ptr<T> plugin) {
+  T* const raw = plugin.get();
+  pipeline.plugins.push_back(std::move(plugin));
+  return raw;
+}
+
+inline std::shared_ptr<schedule::Pipeline> trivial_pipeline(Body body = Body::kOpaque) {
   auto pipeline = std::make_shared<schedule::Pipeline>();
-  auto parser = std::make_unique<AnyBodyParser>();
-  const request::Parser* parsers[] = {parser.get()};
+  const request::Parser* parsers[] = {own(*pipeline, std::make_unique<AnyBodyParser>(body))};
   pipeline->parsers = request::ParserTable(parsers);
-  pipeline->plugins.push_back(std::move(parser));
-  auto handler = std::make_unique<OnlyProfile>();
-  pipeline->handler.plugin = handler.get();
-  pipeline->plugins.push_back(std::move(handler));
-  auto picker = std::make_unique<AnyPicker>();
+  pipeline->handler.plugin = own(*pipeline, std::make_unique<OnlyProfile>());
   schedule::Profile profile;
   profile.name = "default";
-  profile.picker.plugin = picker.get();
-  pipeline->plugins.push_back(std::move(picker));
+  profile.picker.plugin = own(*pipeline, std::make_unique<AnyPicker>());
   pipeline->profiles.push_back(std::move(profile));
   return pipeline;
 }
@@ -81,4 +96,4 @@ inline std::vector<fleet::EndpointSpec> endpoints_at(std::initializer_list<uint1
   return specs;
 }
 
-}  // namespace llmd::frontend::testing
+}  // namespace llmd::route::testing
