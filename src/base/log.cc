@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "json_escape.h"
+#include "log_sampler.h"
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -153,6 +154,7 @@ struct State {
   std::atomic<Format> format{Format::kJson};
   std::atomic<bool> running{false};
   std::atomic<uint64_t> dropped{0};
+  LogSampler sampler;
   std::atomic<size_t> ring_bytes{Options().ring_bytes};
 
   Mutex drain_mutex;
@@ -363,8 +365,12 @@ uint64_t dropped_lines() {
 void write(Level level, std::string_view message, std::initializer_list<Field> fields) {
   if (!enabled(level)) return;
   State& s = state();
-  LineWriter line(own_ring());
   const auto now = real_clock().wall();
+  if (level <= Level::kWarn && !s.sampler.admit(message, now.time_since_epoch().count())) {
+    s.dropped.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  LineWriter line(own_ring());
   if (s.format.load(std::memory_order_relaxed) == Format::kJson)
     put_json(line, level, now, message, fields);
   else

@@ -70,6 +70,19 @@ TEST(Log, WritesJsonWithFieldsInOrder) {
       R"({"level":"info","msg":"request handled","endpoint":"default/a","tokens":12,"hit":0.5,"stream":true})");
 }
 
+TEST(Log, SamplesErrorsAndWarningsOnly) {
+  Capture capture;
+  const uint64_t before = dropped_lines();
+  constexpr int kLines = 1000;
+  for (int i = 0; i < kLines; ++i) {
+    error("sampled error");
+    info("never sampled");
+  }
+  const auto left_out = static_cast<int>(dropped_lines() - before);
+  EXPECT_GE(left_out, 1) << "a thousand errors in a moment";
+  EXPECT_EQ(capture.lines().size(), static_cast<size_t>(2 * kLines - left_out));
+}
+
 TEST(Log, EscapesMessageAndValues) {
   Capture capture;
   info("a \"b\"\n", {{"k\\", std::string("\x01\xff")}});

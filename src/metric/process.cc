@@ -36,9 +36,10 @@ const Definition kSoftChecks{
     .name = "llmd_soft_check_failures_total",
     .kind = Kind::kCounter,
     .help = "Internal faults that were survived; each is a bug to report."};
-const Definition kDropped{.name = "llmd_log_lines_dropped_total",
-                          .kind = Kind::kCounter,
-                          .help = "Log lines dropped because a thread's ring was full."};
+const Definition kDropped{
+    .name = "llmd_log_lines_dropped_total",
+    .kind = Kind::kCounter,
+    .help = "Log lines not written: a thread's ring was full, or an error repeated."};
 
 /// The fields of /proc/self/stat that follow the command name; the first is field 3 of proc(5).
 std::vector<std::string> stat_fields() {

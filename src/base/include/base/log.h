@@ -42,11 +42,11 @@ void stop();
 void flush();
 
 bool enabled(Level level);
-/// Lines dropped because a ring was full.
+/// Lines not written: a ring was full, or an error or warning came too often (see write()).
 uint64_t dropped_lines();
 
-/// Writes one line: JSON keys level, ts (epoch seconds), msg, then `fields` in order.
-/// Threading: any. Cost on a loop: a copy into the thread's ring, no lock, no system call.
+/// Writes a line: JSON keys level, ts (epoch seconds), msg, `fields`; of an error or warning that
+/// repeats, 100 in a second, then each 100th. Threading: any; a copy, no lock, no system call.
 void write(Level level, std::string_view message, std::initializer_list<Field> fields = {});
 
 inline void error(std::string_view m, std::initializer_list<Field> f = {}) {
