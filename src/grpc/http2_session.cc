@@ -303,6 +303,7 @@ bool Http2Session::take_header(Stream& stream, std::string_view name, std::strin
 }
 
 void Http2Session::end_head(Stream& stream) {
+  stream.begun = true;
   ++context_.open_calls;
   if (!stream.is_post || !stream.is_grpc)
     return reject(stream, stream.is_post ? 415 : 405, StatusCode::kInternal, "not a gRPC request");
@@ -376,7 +377,7 @@ void Http2Session::close_stream(Stream& stream) {
 void Http2Session::end_call(Stream& stream) {
   stream.ended = true;
   stream.deadline.reset();
-  --context_.open_calls;
+  if (stream.begun) --context_.open_calls;
 }
 
 void Http2Session::respond(Stream& stream) {

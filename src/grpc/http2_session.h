@@ -53,6 +53,7 @@ class Stream final : public Call {
   bool head_refused = false;
 
   // Call.
+  bool begun = false;  // its head is complete, so it counts as open until it has ended
   std::unique_ptr<CallHandler> handler;
   bool responded = false;    // response headers are submitted
   bool ended = false;        // finish() or an abort

@@ -1,10 +1,9 @@
 #include "grpc/server.h"
 
-#include "grpc/testing/client.h"
-
 #include <gtest/gtest.h>
 
 #include "grpc/health.h"
+#include "grpc/testing/client.h"
 #include <memory>
 #include <optional>
 
@@ -245,6 +244,17 @@ TEST_F(ServerTest, ClosesWhatIsNotHttp2) {
   http::testing::Wire wire = http::testing::Wire::connect(server->port());
   wire.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
   EXPECT_TRUE(wire.sees_end(loop));
+}
+
+TEST_F(ServerTest, CountsNoCallWhoseHeadNeverEnds) {
+  start();
+  http::testing::Wire wire = http::testing::Wire::connect(server->port());
+  wire.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"s + "\0\0\0\4\0\0\0\0\0"s +
+            "\0\0\1\1\0\0\0\0\1\x83"s);
+  EXPECT_TRUE(wire.sees(loop, "\0\0\0\4\1"sv)) << "the settings are acknowledged";
+  wire.close();
+  EXPECT_TRUE(pump(loop, [&] { return server->connections() == 0; }));
+  EXPECT_EQ(server->open_calls(), 0u);
 }
 
 TEST_F(ServerTest, ClosesConnectionsThatSayNothing) {
