@@ -253,6 +253,7 @@ TEST_F(ServerTest, CountsNoCallWhoseHeadNeverEnds) {
             "\0\0\1\1\0\0\0\0\1\x83"s);
   EXPECT_TRUE(wire.sees(loop, "\0\0\0\4\1"sv)) << "the settings are acknowledged";
   wire.close();
+  client.reset();
   EXPECT_TRUE(pump(loop, [&] { return server->connections() == 0; }));
   EXPECT_EQ(server->open_calls(), 0u);
 }
