@@ -114,7 +114,7 @@ void Loop::run_turn_tasks() {
 
 void Loop::post(std::move_only_function<void()> work) {
   {
-    std::lock_guard lock(posted_mutex_);
+    const MutexLock lock(posted_mutex_);
     posted_.push_back(std::move(work));
   }
   wake();
@@ -132,7 +132,7 @@ void Loop::run_posted() {
   }
   wake_sent_.store(false);
   {
-    std::lock_guard lock(posted_mutex_);
+    const MutexLock lock(posted_mutex_);
     running_.swap(posted_);
   }
   for (auto& work : running_) {

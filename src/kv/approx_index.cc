@@ -43,7 +43,10 @@ void credit(uint64_t bits, size_t word, uint32_t blocks, std::span<uint32_t> mat
 }  // namespace
 
 struct alignas(64) Shard {
-  Shard() { publish(std::make_unique<HolderTable>(kFirstBuckets, kWordSteps[0])); }
+  Shard() {
+    mutex.assume_held();  // nobody else has it yet
+    publish(std::make_unique<HolderTable>(kFirstBuckets, kWordSteps[0]));
+  }
 
   bool set(uint64_t key, uint32_t slot) {
     const MutexLock lock(mutex);
@@ -71,18 +74,19 @@ struct alignas(64) Shard {
 
   std::atomic<const HolderTable*> table{nullptr};
   mutable Mutex mutex;
-  std::vector<std::unique_ptr<HolderTable>> tables;  // the last is current
+  // The last is current.
+  std::vector<std::unique_ptr<HolderTable>> tables LLMD_GUARDED_BY(mutex);
 
  private:
   static double load(const HolderTable& t) {
     return static_cast<double>(t.size()) / static_cast<double>(t.buckets() * HolderTable::kWays);
   }
-  HolderTable* current() const { return tables.back().get(); }
-  void publish(std::unique_ptr<HolderTable> next) {
+  HolderTable* current() const LLMD_REQUIRES(mutex) { return tables.back().get(); }
+  void publish(std::unique_ptr<HolderTable> next) LLMD_REQUIRES(mutex) {
     tables.push_back(std::move(next));
     table.store(tables.back().get(), std::memory_order_release);
   }
-  bool replace(size_t buckets, size_t words) {
+  bool replace(size_t buckets, size_t words) LLMD_REQUIRES(mutex) {
     auto next = current()->resized(buckets, words);
     if (!next) return false;
     publish(std::move(next));
@@ -92,10 +96,10 @@ struct alignas(64) Shard {
 
 struct Holder {
   Mutex mutex;
-  uint64_t generation = 0;
-  uint64_t purged = 0;  // this generation and older ones are gone
-  size_t capacity = 0;
-  BlockLru blocks;
+  uint64_t generation LLMD_GUARDED_BY(mutex) = 0;
+  uint64_t purged LLMD_GUARDED_BY(mutex) = 0;  // this generation and older ones are gone
+  size_t capacity LLMD_GUARDED_BY(mutex) = 0;
+  BlockLru blocks LLMD_GUARDED_BY(mutex);
 };
 
 ApproxIndex::ApproxIndex() : shards_(std::make_unique<Shard[]>(kShards)) {}
@@ -206,6 +210,7 @@ void ApproxIndex::commit(const BlockOwner& owner, std::span<const uint64_t> chai
 }
 
 void ApproxIndex::add(Holder& holder, uint32_t slot, uint64_t key) {
+  holder.mutex.assume_held();
   if (holder.blocks.size() == holder.capacity) {
     const uint64_t oldest = holder.blocks.oldest();
     shards_[oldest % kShards].clear(oldest, slot);
@@ -224,6 +229,7 @@ void ApproxIndex::add(Holder& holder, uint32_t slot, uint64_t key) {
 /// A full endpoint that is given new blocks drops one after the other: the next is fetched
 /// meanwhile.
 void ApproxIndex::prefetch_oldest(const Holder& holder) const {
+  holder.mutex.assume_held();
   if (holder.blocks.size() == 0) return;
   const uint64_t next = holder.blocks.oldest();
   shards_[next % kShards].read().prefetch(next);
@@ -239,6 +245,7 @@ void ApproxIndex::purge(uint32_t slot, uint64_t generation) {
 }
 
 void ApproxIndex::clear(Holder& holder, uint32_t slot) {
+  holder.mutex.assume_held();
   holder.blocks.each([&](uint64_t key) { shards_[key % kShards].clear(key, slot); });
   size_.fetch_sub(holder.blocks.size(), std::memory_order_relaxed);
   holder.blocks.clear();
@@ -275,6 +282,7 @@ std::string ApproxIndex::check_holders(size_t& held) const {
   for (uint32_t slot = 0; slot < holders_.size(); ++slot) {
     const Holder* holder = holders_[slot].load();
     if (!holder) continue;
+    holder->mutex.assume_held();  // no writers
     if (holder->blocks.size() > holder->capacity) wrong = "an endpoint is over its capacity";
     if (holder->generation <= holder->purged && holder->blocks.size() > 0)
       wrong = "a purged endpoint holds blocks";
@@ -297,6 +305,7 @@ std::string ApproxIndex::check() const {
   std::string wrong = check_holders(held);
   for (size_t i = 0; i < kShards; ++i) {
     const HolderTable& table = shards_[i].read();
+    shards_[i].mutex.assume_held();  // no writers
     size_t blocks = 0;
     table.each([&](uint64_t key, const std::atomic<uint64_t>* bits) {
       int of_block = 0;

@@ -28,7 +28,7 @@ Director::Director(fleet::Fleet& fleet, metric::Registry& metrics, const Clock& 
       ejector_(fleet, metrics, options.ejection),
       probe_(std::make_unique<RequestProbe>(metrics)) {
   subscription_ = fleet_.subscribe([this](const fleet::SnapshotPtr& snapshot) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto* loop : loops_) loop->post_snapshot(snapshot);
   });
 }
@@ -36,29 +36,29 @@ Director::Director(fleet::Fleet& fleet, metric::Registry& metrics, const Clock& 
 Director::~Director() = default;
 
 void Director::set_pipeline(schedule::PipelinePtr pipeline) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pipeline_ = std::move(pipeline);
   for (auto* loop : loops_) loop->post_pipeline(pipeline_);
 }
 
 schedule::PipelinePtr Director::pipeline() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return pipeline_;
 }
 
 void Director::begin_drain() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto* loop : loops_) loop->post_drain();
 }
 
 void Director::attach(LoopDirector& loop) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   loops_.push_back(&loop);
   loop.pipeline_ = loop_local(pipeline_);
 }
 
 void Director::detach(LoopDirector& loop) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase(loops_, &loop);
 }
 

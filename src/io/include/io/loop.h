@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/executor.h"
+#include "base/mutex.h"
 #include "base/rng.h"
 #include "io/buffer_pool.h"
 
@@ -9,7 +10,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -119,8 +119,8 @@ class Loop final : public Executor {
   int wake_fd_ = -1;
   TurnTask* turn_tasks_ = nullptr;
 
-  std::mutex posted_mutex_;
-  std::vector<std::move_only_function<void()>> posted_;
+  Mutex posted_mutex_;
+  std::vector<std::move_only_function<void()>> posted_ LLMD_GUARDED_BY(posted_mutex_);
   std::vector<std::move_only_function<void()>> running_;
   std::atomic<bool> wake_sent_{false};
   std::atomic<bool> stopped_{false};

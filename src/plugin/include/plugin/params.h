@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -137,45 +138,43 @@ class Params {
   std::vector<Param<P>> params_;
 };
 
-/// A nested object with a table of its own. Its defaults are those of P's member.
+/// What docs and dumps say of a parameter whose values have a table of their own.
 template <class P, class N>
-Param<P> object_field(std::string_view name, N P::* member, const Params<N>& table,
-                      std::string_view doc) {
-  Param<P> param;
-  param.set = [member, table, name = std::string(name)](P& p, const codec::Node& n) -> Status {
-    return values::in_object(table.apply(p.*member, &n), n, name + ".");
-  };
-  param.print = [member, table](const P& p) { return table.print(p.*member); };
-  param.info = {.name = std::string(name),
-                .type = "object",
-                .default_value = param.print(P{}),
-                .unit = {},
-                .limits = {},
-                .doc = std::string(doc),
-                .deprecated = false,
-                .fields = table.describe()};
-  return param;
+ParamInfo nested_info(std::string_view name, std::string_view type, const Params<N>& table,
+                      const Param<P>& param, std::string_view doc) {
+  return {.name = std::string(name),
+          .type = std::string(type),
+          .default_value = param.print(P{}),
+          .unit = {},
+          .limits = {},
+          .doc = std::string(doc),
+          .deprecated = false,
+          .fields = table.describe()};
 }
 
-/// The same, absent unless given.
-template <class P, class N>
-Param<P> object_field(std::string_view name, std::optional<N> P::* member, const Params<N>& table,
+/// A nested object with a table of its own. M is N, whose defaults are those of P's member, or
+/// std::optional<N>, absent unless given.
+template <class P, class M, class N>
+Param<P> object_field(std::string_view name, M P::* member, const Params<N>& table,
                       std::string_view doc) {
+  constexpr bool kPlain = std::is_same_v<M, N>;
+  static_assert(kPlain || std::is_same_v<M, std::optional<N>>);
   Param<P> param;
   param.set = [member, table, name = std::string(name)](P& p, const codec::Node& n) -> Status {
-    return values::in_object(table.apply((p.*member).emplace(), &n), n, name + ".");
+    N* object = nullptr;
+    if constexpr (kPlain)
+      object = &(p.*member);
+    else
+      object = &(p.*member).emplace();
+    return values::in_object(table.apply(*object, &n), n, name + ".");
   };
-  param.print = [member, table](const P& p) {
-    return p.*member ? table.print(*(p.*member)) : std::string("null");
+  param.print = [member, table](const P& p) -> std::string {
+    if constexpr (kPlain)
+      return table.print(p.*member);
+    else
+      return p.*member ? table.print(*(p.*member)) : "null";
   };
-  param.info = {.name = std::string(name),
-                .type = "object",
-                .default_value = param.print(P{}),
-                .unit = {},
-                .limits = {},
-                .doc = std::string(doc),
-                .deprecated = false,
-                .fields = table.describe()};
+  param.info = nested_info(name, "object", table, param, doc);
   return param;
 }
 
@@ -197,14 +196,7 @@ Param<P> list_field(std::string_view name, std::vector<N> P::* member, const Par
     for (const auto& item : p.*member) values::append_item(out, table.print(item));
     return out + "]";
   };
-  param.info = {.name = std::string(name),
-                .type = "list of object",
-                .default_value = param.print(P{}),
-                .unit = {},
-                .limits = {},
-                .doc = std::string(doc),
-                .deprecated = false,
-                .fields = table.describe()};
+  param.info = nested_info(name, "list of object", table, param, doc);
   return param;
 }
 

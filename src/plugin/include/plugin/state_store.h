@@ -1,7 +1,8 @@
 #pragma once
 
+#include "base/mutex.h"
+
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <typeindex>
@@ -18,7 +19,7 @@ class StateStore {
   /// The state of plugin `name`, made by `make()` when there is none yet.
   template <class T, class Make>
   std::shared_ptr<T> get(std::string_view name, Make make) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto& slot = states_[{std::string(name), std::type_index(typeid(T))}];
     if (!slot) slot = std::shared_ptr<T>(make());
     return std::static_pointer_cast<T>(slot);
@@ -30,8 +31,9 @@ class StateStore {
       return std::hash<std::string>()(k.first) ^ k.second.hash_code();
     }
   };
-  std::mutex mutex_;
-  std::unordered_map<std::pair<std::string, std::type_index>, std::shared_ptr<void>, Hash> states_;
+  Mutex mutex_;
+  std::unordered_map<std::pair<std::string, std::type_index>, std::shared_ptr<void>, Hash> states_
+      LLMD_GUARDED_BY(mutex_);
 };
 
 }  // namespace llmd::plugin

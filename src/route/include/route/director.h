@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/executor.h"
+#include "base/mutex.h"
 #include "base/rng.h"
 #include "fleet/fleet.h"
 #include "fleet/health.h"
@@ -13,7 +14,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -66,9 +66,9 @@ class Director {
   trace::Tracer* const tracer_;
   const fleet::Ejector ejector_;
   std::unique_ptr<RequestProbe> probe_;
-  mutable std::mutex mutex_;
-  schedule::PipelinePtr pipeline_;
-  std::vector<LoopDirector*> loops_;
+  mutable Mutex mutex_;
+  schedule::PipelinePtr pipeline_ LLMD_GUARDED_BY(mutex_);
+  std::vector<LoopDirector*> loops_ LLMD_GUARDED_BY(mutex_);
   std::shared_ptr<void> subscription_;
 };
 
