@@ -3,19 +3,11 @@
 #include "connection.h"
 
 #include "base/check.h"
-#include "base/log.h"
+#include "io/accept.h"
 
 #include <array>
-#include <cerrno>
-#include <sys/socket.h>
 
 namespace llmd::grpc {
-namespace {
-
-/// How long accepting rests when the process is out of files.
-constexpr Nanos kAcceptRetry = std::chrono::milliseconds(100);
-
-}  // namespace
 
 ServerMetrics ServerMetrics::of(metric::Registry& registry) {
   auto& limits = registry.family({"llmd_grpc_limits_total",
@@ -51,18 +43,12 @@ void Server::State::on_ready(uint32_t ready) {
 
 void Server::State::accept_all() {
   while (listener) {
-    io::Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd) {
-      ++connection_count;
-      add(std::move(fd));
-      continue;
-    }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      log::warn("cannot accept connections for want of files or memory");
-      accept_retry.arm(kAcceptRetry, [this] { accept_all(); });
-      return;
-    }
+    bool exhausted = false;
+    io::Fd fd = io::accept_next(listener, exhausted);
+    if (exhausted) accept_retry.arm(io::kAcceptRetry, [this] { accept_all(); });
+    if (!fd) return;
+    ++connection_count;
+    add(std::move(fd));
   }
 }
 

@@ -3,17 +3,9 @@
 #include "server_connection.h"
 
 #include "base/check.h"
-#include "base/log.h"
-
-#include <cerrno>
-#include <sys/socket.h>
+#include "io/accept.h"
 
 namespace llmd::http {
-
-namespace {
-/// How long accepting rests when the process is out of files.
-constexpr Nanos kAcceptRetry = std::chrono::milliseconds(100);
-}  // namespace
 
 void Server::State::on_ready(uint32_t ready) {
   if (ready & io::kReadable) accept_all();
@@ -27,17 +19,11 @@ void Server::State::accept_all() {
       count(ClientLimit::kConnections);
       return;
     }
-    io::Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd) {
-      add(std::move(fd));
-      continue;
-    }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      log::warn("cannot accept connections for want of files or memory");
-      accept_retry.arm(kAcceptRetry, [this] { accept_all(); });
-      return;
-    }
+    bool exhausted = false;
+    io::Fd fd = io::accept_next(listener, exhausted);
+    if (exhausted) accept_retry.arm(io::kAcceptRetry, [this] { accept_all(); });
+    if (!fd) return;
+    add(std::move(fd));
   }
 }
 

@@ -3,12 +3,10 @@
 #include "ext_proc_call.h"
 
 #include "base/check.h"
-#include "base/log.h"
+#include "io/accept.h"
 #include "io/loop_thread.h"
 
-#include <cerrno>
 #include <future>
-#include <sys/socket.h>
 
 namespace llmd::frontend {
 
@@ -75,9 +73,11 @@ ExtProcLoop::ExtProcLoop(io::Loop& l, route::Director& shared, metric::Registry&
       director(shared, {.executor = l,
                         .rng = l.rng(),
                         .index = l.index(),
-                        .after = [this](Nanos delay, std::move_only_function<void()> work) {
-                          run_after(delay, std::move(work));
-                        }}) {
+                        .after =
+                            [this](Nanos delay, std::move_only_function<void()> work) {
+                              delayed_.run_after(delay, std::move(work));
+                            }}),
+      delayed_(l) {
   std::vector<grpc::Method> methods;
   methods.push_back({"/" + std::string(kService) + "/Process", [this](grpc::Call& call) {
                        return std::make_unique<ExtProcCall>(*this, call);
@@ -94,24 +94,7 @@ ExtProcLoop::ExtProcLoop(io::Loop& l, route::Director& shared, metric::Registry&
 
 ExtProcLoop::~ExtProcLoop() = default;
 
-void ExtProcLoop::run_after(Nanos delay, std::move_only_function<void()> work) {
-  delayed_.emplace_front(loop);
-  const auto self = delayed_.begin();
-  self->timer.arm(delay, [this, self, run = std::move(work)]() mutable {
-    auto now = std::move(run);
-    delayed_.erase(self);
-    now();
-  });
-}
-
 }  // namespace ext_proc
-
-namespace {
-
-/// How long accepting rests when the process is out of files.
-constexpr Nanos kAcceptRetry = std::chrono::milliseconds(100);
-
-}  // namespace
 
 struct ExtProc::State final : io::Pollable {
   State(route::Director& d, metric::Registry& m, ExtProcOptions o, const Clock& c)
@@ -138,17 +121,11 @@ struct ExtProc::State final : io::Pollable {
   /// Runs on the first loop.
   void accept_all() {
     while (listener) {
-      io::Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (fd) {
-        least_loaded().hand_over(std::move(fd));
-        continue;
-      }
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        log::warn("cannot accept connections for want of files or memory");
-        accept_retry->arm(kAcceptRetry, [this] { accept_all(); });
-        return;
-      }
+      bool exhausted = false;
+      io::Fd fd = io::accept_next(listener, exhausted);
+      if (exhausted) accept_retry->arm(io::kAcceptRetry, [this] { accept_all(); });
+      if (!fd) return;
+      least_loaded().hand_over(std::move(fd));
     }
   }
 

@@ -3,13 +3,13 @@
 #include "messages.h"
 
 #include "frontend/ext_proc.h"
+#include "io/delayed_work.h"
 #include "route/director.h"
 #include "route/session.h"
 
 #include "grpc/health.h"
 #include "grpc/server.h"
 #include <array>
-#include <list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,7 +37,6 @@ struct ExtProcLoop {
   ExtProcLoop(io::Loop& loop, route::Director& director, metric::Registry& registry,
               const ExtProcOptions& options, grpc::ByteBudget& budget);
   ~ExtProcLoop();
-  void run_after(Nanos delay, std::move_only_function<void()> work);
 
   io::Loop& loop;
   const ExtProcOptions& options;
@@ -59,11 +58,7 @@ struct ExtProcLoop {
   } head;
 
  private:
-  struct Delayed {
-    explicit Delayed(io::Loop& l) : timer(l) {}
-    io::Timer timer;
-  };
-  std::list<Delayed> delayed_;
+  io::DelayedWork delayed_;
 };
 
 /// One ext-proc stream, which is one HTTP request:

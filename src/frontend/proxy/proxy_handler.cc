@@ -54,9 +54,11 @@ ProxyLoop::ProxyLoop(io::Loop& l, route::Director& shared, const ProxyOptions& o
       director(shared, {.executor = l,
                         .rng = l.rng(),
                         .index = l.index(),
-                        .after = [this](Nanos delay, std::move_only_function<void()> work) {
-                          run_after(delay, std::move(work));
-                        }}) {}
+                        .after =
+                            [this](Nanos delay, std::move_only_function<void()> work) {
+                              delayed_.run_after(delay, std::move(work));
+                            }}),
+      delayed_(l) {}
 
 ProxyLoop::~ProxyLoop() = default;
 
@@ -69,16 +71,6 @@ const http::Destination* ProxyLoop::destination(const fleet::Endpoint& endpoint)
     known = http::Destination{*address, endpoint.generation()};
   }
   return &*known;
-}
-
-void ProxyLoop::run_after(Nanos delay, std::move_only_function<void()> work) {
-  delayed_.emplace_front(loop);
-  const auto self = delayed_.begin();
-  self->timer.arm(delay, [this, self, run = std::move(work)]() mutable {
-    auto now = std::move(run);
-    delayed_.erase(self);
-    now();
-  });
 }
 
 ProxyHandler::ProxyHandler(ProxyLoop& loop)

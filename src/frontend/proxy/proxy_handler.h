@@ -5,10 +5,10 @@
 #include "frontend/proxy.h"
 #include "http/client.h"
 #include "http/server.h"
+#include "io/delayed_work.h"
 #include "route/director.h"
 #include "route/session.h"
 
-#include <list>
 #include <string>
 #include <vector>
 
@@ -21,7 +21,6 @@ struct ProxyLoop {
 
   /// The address of `endpoint`, parsed once per endpoint; null when it is not an address literal.
   const http::Destination* destination(const fleet::Endpoint& endpoint);
-  void run_after(Nanos delay, std::move_only_function<void()> work);
 
   io::Loop& loop;
   const ProxyOptions& options;
@@ -30,11 +29,7 @@ struct ProxyLoop {
   std::unique_ptr<http::Server> server;
 
  private:
-  struct Delayed {
-    explicit Delayed(io::Loop& l) : timer(l) {}
-    io::Timer timer;
-  };
-  std::list<Delayed> delayed_;
+  io::DelayedWork delayed_;
   std::vector<std::optional<http::Destination>> destinations_;  // by slot
 };
 
