@@ -27,14 +27,6 @@ namespace {
 
 constexpr std::string_view kDefaultFairnessId = "default-flow";
 
-/// What is kept as a request's id; anything else is replaced by one of ours.
-constexpr size_t kRequestIdBytesMax = 128;
-
-bool is_request_id(std::string_view text) {
-  return !text.empty() && text.size() <= kRequestIdBytesMax &&
-         std::ranges::all_of(text, [](unsigned char c) { return c > ' ' && c < 0x7f; });
-}
-
 }  // namespace
 
 struct Session::Impl {
