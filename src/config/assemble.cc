@@ -1,6 +1,7 @@
 #include "assemble.h"
 
 #include "fleet/metrics_source.h"
+#include "fleet/notification_source.h"
 #include "metric/buckets.h"
 #include "request/parser.h"
 
@@ -85,6 +86,12 @@ class Assembler {
   Status data_layer(const Document& document) {
     for (const auto& source : document.data_layer.sources) {
       LLMD_TRY_ASSIGN(Instance * instance, instances_.resolve(source.plugin, "dataLayer.sources"));
+      if (instance->is<fleet::NotificationSource>()) {
+        instance->used = true;
+        for (const auto& ref : source.extractors)
+          LLMD_TRY(instances_.resolve(ref, "dataLayer.sources.extractors"));
+        continue;
+      }
       const auto* pages = instance->as<fleet::MetricsSource>();
       if (!pages) return wrong_kind(source.plugin, *instance, "data source");
       instance->used = true;
@@ -103,6 +110,8 @@ class Assembler {
     for (Instance* instance : producers)
       pipeline_.producers.push_back(step<schedule::Producer>(*instance, "DataProducer", false));
     for (auto& instance : instances_) {
+      if (instance.is<schedule::RequestHook>())
+        pipeline_.request.push_back(step<schedule::RequestHook>(instance, "RequestHeader"));
       if (instance.is<schedule::Screener>())
         pipeline_.screeners.push_back(step<schedule::Screener>(instance, "Screener"));
       if (instance.is<schedule::Admitter>())

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "fleet/discovery.h"
 #include "fleet/metrics_source.h"
+#include "fleet/notification_source.h"
 #include "request/parser.h"
 
 #include <algorithm>
@@ -83,6 +84,8 @@ class Audit {
     if (instance.is<schedule::Filter>() || instance.is<schedule::Scorer>() ||
         instance.is<schedule::Picker>())
       return warn(instance, "is not used: no scheduling profile refers to it");
+    if (instance.is<schedule::Decider>())
+      return warn(instance, "is not used: no profile handler refers to it");
     if (instance.is<schedule::SaturationDetector>())
       return warn(instance, "is not used: flowControl.saturationDetector is '" +
                                 document_.flow_control.saturation_detector->name + "'");
@@ -90,7 +93,8 @@ class Audit {
       return warn(instance, "is not used: requestHandler.parsers does not list it");
     if (instance.is<fleet::DiscoveryPlugin>())
       return warn(instance, "is not used: dataLayer.discovery does not refer to it");
-    if (instance.is<fleet::MetricsSource>() || instance.is<fleet::MetricsExtractor>())
+    if (instance.is<fleet::MetricsSource>() || instance.is<fleet::MetricsExtractor>() ||
+        instance.is<fleet::NotificationSource>())
       return warn(instance, "is not used: dataLayer.sources does not refer to it");
   }
 

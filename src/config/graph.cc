@@ -19,9 +19,9 @@ std::string_view after_slash(std::string_view key) {
 /// When a plugin runs: before admission, around scheduling, or in it. -1: at no time of its own.
 int layer(const Instance& instance) {
   if (instance.is<schedule::SaturationDetector>()) return 0;
-  if (instance.is<schedule::Producer>() || instance.is<schedule::Screener>() ||
-      instance.is<schedule::Admitter>() || instance.is<schedule::PreRequest>() ||
-      instance.is<schedule::ResponseHook>())
+  if (instance.is<schedule::RequestHook>() || instance.is<schedule::Producer>() ||
+      instance.is<schedule::Screener>() || instance.is<schedule::Admitter>() ||
+      instance.is<schedule::PreRequest>() || instance.is<schedule::ResponseHook>())
     return 1;
   if (instance.is<schedule::Filter>() || instance.is<schedule::Scorer>() ||
       instance.is<schedule::Picker>() || instance.is<schedule::ProfileHandler>())
@@ -36,8 +36,14 @@ class Connector {
       : instances_(instances), wiring_(wiring), registry_(registry), warnings_(warnings) {}
 
   Status run() {
+    wiring_.find_with([this](std::string_view name) -> const plugin::Plugin* {
+      Instance* found = instances_.find(name);
+      if (!found) return nullptr;
+      found->used = true;
+      return found->plugin.get();
+    });
     do {
-      wire_new();
+      LLMD_TRY(wire_new());
       LLMD_TRY(create_missing());
     } while (wired_ < instances_.size());
     for (const auto& edge : wiring_.edges())
@@ -46,7 +52,7 @@ class Connector {
   }
 
  private:
-  void wire_new() {
+  Status wire_new() {
     size_t i = 0;
     for (auto& instance : instances_) {
       if (i++ < wired_) continue;
@@ -55,7 +61,9 @@ class Connector {
       if (!plugin) continue;
       wiring_.begin(*plugin);
       plugin->wire(wiring_);
+      if (!wiring_.status()) return fail(Error(wiring_.status().error()).in(instance.label()));
     }
+    return {};
   }
 
   const Edge* producer_of(std::string_view key) const {

@@ -76,7 +76,7 @@ Result<Loaded> load(std::string_view text, std::string_view file, const Environm
 
   std::vector<std::string> profiles;
   for (const auto& profile : pipeline->profiles) profiles.push_back(profile.name);
-  schedule::Wiring wiring(std::move(profiles));
+  schedule::Wiring wiring(std::move(profiles), pipeline->handler.plugin->prefill_profile());
   LLMD_TRY(connect(instances, wiring, environment.registry, pipeline->warnings));
   LLMD_TRY_ASSIGN(const auto producers, order_producers(instances, wiring, pipeline->warnings));
   pipeline->columns = wiring.columns();

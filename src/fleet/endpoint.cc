@@ -36,14 +36,18 @@ EndpointMetrics MetricsSlot::load() const {
   return m;
 }
 
+std::string host_port(std::string_view address, uint16_t port) {
+  return address.find(':') == std::string_view::npos ? fmt::format("{}:{}", address, port)
+                                                     : fmt::format("[{}]:{}", address, port);
+}
+
 Endpoint::Endpoint(EndpointSpec spec, uint32_t slot, uint64_t generation)
     : spec_(std::move(spec)),
       slot_(slot),
       generation_(generation),
       id_(fmt::format("{}/{}", spec_.ns, spec_.name)),
-      host_port_(spec_.address.find(':') == std::string::npos
-                     ? fmt::format("{}:{}", spec_.address, spec_.port)
-                     : fmt::format("[{}]:{}", spec_.address, spec_.port)) {}
+      id_hash_(detail_key(id_)),
+      host_port_(fleet::host_port(spec_.address, spec_.port)) {}
 
 const std::string* Endpoint::label(std::string_view key) const {
   const auto& labels = spec_.labels;

@@ -23,11 +23,7 @@ using schedule::EndCause;
 using schedule::Progress;
 using schedule::RequestContext;
 
-namespace {
-
-constexpr std::string_view kDefaultFairnessId = "default-flow";
-
-}  // namespace
+namespace {}  // namespace
 
 struct Session::Impl {
   /// Lets a late resume find out that its session is gone.
@@ -93,7 +89,7 @@ struct Session::Impl {
     c.headers = headers;
     c.fairness_id =
         either(c.headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id");
-    if (c.fairness_id.empty()) c.fairness_id = kDefaultFairnessId;
+    if (c.fairness_id.empty()) c.fairness_id = schedule::kDefaultFairnessId;
     c.make_resume = [this] { return make_resume(); };
     if (const auto id = headers.get("x-request-id"); is_request_id(id)) {
       c.request_id = id;
@@ -198,8 +194,19 @@ struct Session::Impl {
     c.target_model = view.model;
     if (view.rewritable && c.target_model.empty())
       return refuse({Code::kBadRequest, "model not found in request body", {}});
-    schedule::prepare(c, *pipeline);
+    if (auto ok = prepare(); !ok) return refuse(std::move(ok).error());
     admit();
+  }
+
+  /// Makes the context ready for a try.
+  Status prepare() {
+    schedule::prepare(*context, *pipeline);
+    for (const auto& step : pipeline->request) {
+      const TimePoint begin = clock.now();
+      LLMD_TRY(step.plugin->on_request(*context));
+      step.duration.observe(seconds(clock.now() - begin));
+    }
+    return {};
   }
 
   /// From the last byte of a request, or its endpoint's failure, to its way to an endpoint.
@@ -361,7 +368,7 @@ struct Session::Impl {
   /// Decides anew, with the endpoints as they are now.
   void schedule_again() {
     state = State::kProducing;
-    schedule::prepare(*context, *pipeline);
+    if (auto ok = prepare(); !ok) return refuse(std::move(ok).error());
     next_producer = 0;
     screen();
   }
@@ -399,12 +406,19 @@ struct Session::Impl {
       running = true;
     }
     end_orchestration();
-    auto set = arena->array<HeaderField>(2);
-    size_t n = 0;
+    const auto by_plugins = c.request_headers.fields();
+    auto set = arena->array<HeaderField>(2 + by_plugins.size());
+    std::ranges::copy(by_plugins, set.begin());
+    size_t n = by_plugins.size();
     if (made_request_id) set[n++] = {"x-request-id", c.request_id};
     if (!traceparent.empty()) set[n++] = {"traceparent", traceparent};
     set = set.first(n);
-    sink.forward({endpoints, set, {}, committed ? &c : nullptr, attempts.wants_fresh_connection()});
+    sink.forward({.endpoints = endpoints,
+                  .set_headers = set,
+                  .splices = {},
+                  .decision = committed ? &c : nullptr,
+                  .fresh_connection = attempts.wants_fresh_connection(),
+                  .port = c.forward_port});
   }
 
   RequestLabels labels() const {
@@ -554,6 +568,8 @@ struct Session::Impl {
                                               std::string_view::npos;
     auto* usage = parser ? parser->scan_response(context->path, streaming, *arena) : nullptr;
     meter = ResponseMeter(context->received, clock.now(), streaming, usage, series);
+    if (committed)
+      for (const auto& step : pipeline->response) step.plugin->on_response_head(*context);
     if (status != 200 && committed) director.probe_->count_error(labels(), Code::kModelServerError);
   }
 
@@ -635,6 +651,10 @@ void Session::on_abort(EndCause cause) {
 
 void Session::on_drain() {
   if (impl_->accept(Event::kDrain)) impl_->refuse_draining();
+}
+
+std::span<const HeaderField> Session::response_headers() const {
+  return active() ? impl_->context->response_headers.fields() : std::span<const HeaderField>{};
 }
 
 bool Session::active() const {

@@ -186,6 +186,18 @@ void prepare(RequestContext& context, const Pipeline& pipeline) {
   context.slots = context.arena.array<void*>(pipeline.slots);
   context.results = context.arena.array<ProfileResult>(pipeline.profiles.size());
   context.primary = UINT16_MAX;
+  context.request_headers.clear();
+  context.response_headers.clear();
+  context.forward_port = 0;
+}
+
+void HeaderEdits::set(std::string_view name, std::string_view value) {
+  for (auto& field : fields_.view())
+    if (field.name == name) {
+      field.value = value;
+      return;
+    }
+  fields_.push_back({name, value});
 }
 
 Status run_scheduler(RequestContext& context, const Pipeline& pipeline) {

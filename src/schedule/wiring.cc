@@ -15,6 +15,14 @@ uint16_t Wiring::add(Edge::Kind kind, std::string key, std::type_index type) {
   return column;
 }
 
+void Wiring::reject_reference(std::string_view name, std::string_view parameter,
+                              std::string_view kind, bool exists) {
+  status_ = fail(Code::kBadRequest, "parameter '" + std::string(parameter) +
+                                        "': " + (exists ? "'" : "no plugin is named '") +
+                                        std::string(name) + "'" +
+                                        (exists ? " is no " + std::string(kind) : ""));
+}
+
 uint16_t Wiring::profile(std::string_view name) const {
   const auto at = std::ranges::find(profiles_, name);
   return at == profiles_.end() ? UINT16_MAX : static_cast<uint16_t>(at - profiles_.begin());

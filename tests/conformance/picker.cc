@@ -100,6 +100,7 @@ Status Picker::read_page(fleet::Endpoint& endpoint, const std::string& page) {
   LLMD_TRY(reader.finish(metrics, details));
   metrics.updated = clock_.now();
   endpoint.metrics.store(metrics);
+  endpoint.details.store(std::make_shared<const fleet::EngineDetails>(std::move(details)));
   return {};
 }
 
@@ -136,6 +137,7 @@ Status Picker::decide(Request& request, const Step& step) {
   context.target_model = request.view.model;
   context.fairness_id = "default-flow";
   schedule::prepare(context, *pipeline_);
+  for (const auto& hook : pipeline_->request) LLMD_TRY(hook.plugin->on_request(context));
 
   context.snapshot = fleet_.snapshot();
   const auto& endpoints = context.snapshot->endpoints;

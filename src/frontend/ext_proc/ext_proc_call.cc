@@ -30,6 +30,11 @@ std::string_view target_of(HeaderView headers) {
   return kDefaultPath;
 }
 
+bool is_among(std::span<const HeaderField> fields, std::string_view name) {
+  return std::ranges::any_of(
+      fields, [&](const auto& field) { return equals_ignore_case(field.name, name); });
+}
+
 template <class T>
 T number_of(std::string_view text) {
   T value = 0;
@@ -219,7 +224,10 @@ void ExtProcCall::send_request_head(const route::Forward& forward, size_t body_b
   destination.clear();
   for (const auto* endpoint : forward.endpoints) {
     if (!destination.empty()) destination += ',';
-    destination += endpoint->host_port();
+    if (forward.port != 0)
+      destination += fleet::host_port(endpoint->spec().address, forward.port);
+    else
+      destination += endpoint->host_port();
   }
   set.assign(1, {kDestinationHeader, destination});
   std::array<char, 24> digits;
@@ -231,7 +239,7 @@ void ExtProcCall::send_request_head(const route::Forward& forward, size_t body_b
   if (has_body_ && !shared_.options.lean_headers) echo(HeaderView(headers_), set);
   remove.clear();
   for (const auto& field : headers_)
-    if (is_removed(field.name)) remove.push_back(field.name);
+    if (is_removed(field.name) && !is_among(set, field.name)) remove.push_back(field.name);
   scores.clear();
   if (shared_.options.emit_scores && forward.decision) {
     const auto& decision = *forward.decision;
@@ -310,15 +318,18 @@ void ExtProcCall::response_headers(const ProcessingRequest& message) {
     return fail_stream(StatusCode::kInternal, "malformed HeaderMap");
   auto& set = shared_.head.set;
   set.assign(1, kResponseMarker);
-  if (!shared_.options.lean_headers) echo(HeaderView(fields), set);
+  const HeaderView headers(fields);
+  if (session_.active()) {
+    const auto status = headers.find(":status");
+    session_.on_response_headers(number_of<int>(status ? *status : headers.get("status")), headers);
+    const auto by_plugins = session_.response_headers();
+    set.insert(set.end(), by_plugins.begin(), by_plugins.end());
+  }
+  if (!shared_.options.lean_headers) echo(headers, set);
   const bool skip = shared_.options.skip_response_body && !message.end_of_stream;
   write_response_head(shared_.message, {set, {}}, skip);
   call_.send({{shared_.message}});
-  if (!session_.active()) return;
-  const HeaderView headers(fields);
-  const auto status = headers.find(":status");
-  session_.on_response_headers(number_of<int>(status ? *status : headers.get("status")), headers);
-  if (message.end_of_stream) session_.on_response_end();
+  if (session_.active() && message.end_of_stream) session_.on_response_end();
 }
 
 void ExtProcCall::response_body(const ProcessingRequest& message) {

@@ -45,6 +45,11 @@ route::UpstreamFailure translate(http::Failure failure) {
   return route::UpstreamFailure::kProtocol;
 }
 
+bool is_among(std::span<const HeaderField> fields, std::string_view name) {
+  return std::ranges::any_of(
+      fields, [&](const auto& field) { return equals_ignore_case(field.name, name); });
+}
+
 }  // namespace
 
 ProxyLoop::ProxyLoop(io::Loop& l, route::Director& shared, const ProxyOptions& o)
@@ -109,21 +114,24 @@ void ProxyHandler::on_abort(http::Exchange&) {
 void ProxyHandler::forward(const route::Forward& forward) {
   CHECK(!forward.endpoints.empty());
   const fleet::Endpoint& endpoint = *forward.endpoints[0];
-  const auto* destination = loop_.destination(endpoint);
-  if (!SOFT_CHECK(destination != nullptr))
+  const auto* known = loop_.destination(endpoint);
+  if (!SOFT_CHECK(known != nullptr))
     return session_.on_upstream_failed(route::UpstreamFailure::kConnect);
+  http::Destination destination = *known;
+  if (forward.port != 0)
+    destination.address = *io::SocketAddress::parse(endpoint.spec().address, forward.port);
   served_by_ = endpoint.host_port();
   collect_headers(forward.set_headers);
   collect_body(forward.splices);
   const auto& head = exchange_->head();
   const auto host = head.headers.get("host");
-  call_.start(*destination, {.method = head.method,
-                             .target = head.target,
-                             .host = host.empty() ? served_by_ : host,
-                             .headers = headers_,
-                             .body = pieces_,
-                             .explicit_length = head.framing != http::Framing::kNone,
-                             .fresh_connection = forward.fresh_connection});
+  call_.start(destination, {.method = head.method,
+                            .target = head.target,
+                            .host = host.empty() ? served_by_ : host,
+                            .headers = headers_,
+                            .body = pieces_,
+                            .explicit_length = head.framing != http::Framing::kNone,
+                            .fresh_connection = forward.fresh_connection});
 }
 
 void ProxyHandler::collect_headers(std::span<const HeaderField> set_headers) {
@@ -132,9 +140,7 @@ void ProxyHandler::collect_headers(std::span<const HeaderField> set_headers) {
   headers_.clear();
   for (const auto& field : headers) {
     if (stays_behind(field.name) || nominated_.holds(field.name)) continue;
-    const bool replaced = std::ranges::any_of(
-        set_headers, [&](const auto& set) { return equals_ignore_case(set.name, field.name); });
-    if (!replaced) headers_.push_back(field);
+    if (!is_among(set_headers, field.name)) headers_.push_back(field);
   }
   for (const auto& field : set_headers) headers_.push_back(field);
 }
@@ -192,9 +198,12 @@ void ProxyHandler::on_response(const http::ResponseHead& head) {
   session_.on_response_headers(head.status, head.headers);
   nominated_.read(head.headers);
   headers_.clear();
+  const auto set = session_.response_headers();
   for (const auto& field : head.headers)
-    if (!stays_behind_in_answer(field.name) && !nominated_.holds(field.name))
+    if (!stays_behind_in_answer(field.name) && !nominated_.holds(field.name) &&
+        !is_among(set, field.name))
       headers_.push_back(field);
+  headers_.insert(headers_.end(), set.begin(), set.end());
   headers_.push_back({kRequestId, session_.request_id()});
   if (!loop_.options.hide_endpoint) headers_.push_back({kServedEndpoint, served_by_});
   exchange_->start(head.status, headers_,

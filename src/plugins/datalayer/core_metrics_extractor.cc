@@ -225,6 +225,8 @@ class CoreMetricsExtractor final : public fleet::MetricsExtractor, public schedu
     wiring.produces<schedule::WaitingQueueSize>();
     wiring.produces<schedule::RunningRequestsSize>();
     wiring.produces<schedule::KvCacheUsage>();
+    wiring.produces<schedule::ActiveModels>();
+    wiring.produces<schedule::WaitingModels>();
     wiring.listen(present_);
   }
 

@@ -15,6 +15,7 @@ using schedule::PrefixMatch;
 using schedule::RequestContext;
 
 constexpr std::string_view kType = "approx-prefix-cache-producer";
+constexpr std::string_view kMulticlusterType = "multicluster-approx-prefix-cache-producer";
 /// Smaller blocks would cost more to hash and look up than their finer matches are worth.
 constexpr int64_t kBlockTokensMin = 64;
 constexpr int64_t kDefaultBlockTokens = 16;
@@ -53,7 +54,9 @@ const plugin::Params<Params>& table() {
   return params;
 }
 
-/// Guesses which endpoint holds which prefix from where earlier requests went.
+/// Guesses which endpoint holds which prefix from where earlier requests went. `kOwnType` is its
+/// type in metrics.
+template <const std::string_view& kOwnType>
 class ApproxPrefixCacheProducer final : public schedule::Producer, public schedule::PreRequest {
  public:
   static Result<std::unique_ptr<ApproxPrefixCacheProducer>> create(Params p,
@@ -69,14 +72,14 @@ class ApproxPrefixCacheProducer final : public schedule::Producer, public schedu
 
   ApproxPrefixCacheProducer(Params p, const plugin::Context& context)
       : params_(p), index_(context.state.get<PrefixIndex>(context.name, [&] {
-          return new PrefixIndex(context.metrics, context.name, kType);
+          return new PrefixIndex(context.metrics, context.name, kOwnType);
         })) {}
 
   void wire(schedule::Wiring& wiring) override {
     wiring.consumes<schedule::TokenizedPrompt>("token-producer", schedule::Need::kRequired);
     matches_ = wiring.produces<PrefixMatch>();
     chains_ = wiring.request_slot<Chains>();
-    prefill_ = wiring.profile("prefill");
+    prefill_ = wiring.prefill_profile();
     wiring.listen(index_);
   }
 
@@ -181,8 +184,18 @@ class ApproxPrefixCacheProducer final : public schedule::Producer, public schedu
 
 }  // namespace
 
+const plugin::Descriptor& multicluster_approx_prefix_cache_producer() {
+  static const auto descriptor = plugin::describe<ApproxPrefixCacheProducer<kMulticlusterType>>(
+      {.type = kMulticlusterType,
+       .kind = "producer",
+       .summary = "The same as approx-prefix-cache-producer, for endpoints that are clusters.",
+       .stability = plugin::Stability::kAlpha},
+      table());
+  return descriptor;
+}
+
 const plugin::Descriptor& approx_prefix_cache_producer() {
-  static const auto descriptor = plugin::describe<ApproxPrefixCacheProducer>(
+  static const auto descriptor = plugin::describe<ApproxPrefixCacheProducer<kType>>(
       {.type = kType,
        .kind = "producer",
        .summary = "Guesses from where earlier requests went which endpoint holds which prefix.",

@@ -1,5 +1,6 @@
+#include "request_tokens.h"
+
 #include "fleet/ledger.h"
-#include "kv/block_hash.h"
 #include "metric/registry.h"
 #include "plugin/registry.h"
 #include "schedule/attributes.h"
@@ -101,7 +102,7 @@ class InflightLoadProducer final : public schedule::Producer,
     load_ = wiring.produces<InFlightLoad>();
     uncached_ = wiring.produces<UncachedTokens>();
     debts_ = wiring.request_slot<std::span<Debt>>();
-    prefill_ = wiring.profile("prefill");
+    prefill_ = wiring.prefill_profile();
     wiring.listen(state_);
   }
 
@@ -109,7 +110,7 @@ class InflightLoadProducer final : public schedule::Producer,
     const auto load = context.write(load_);
     const auto uncached = context.write(uncached_);
     const auto matches = context.read(matches_);
-    const int64_t input = input_tokens(context);
+    const int64_t input = request_tokens(context);
     const int64_t output = output_tokens(context, input);
     for (size_t i = 0; i < load.size(); ++i) {
       const auto now = state_->ledger.load(*context.candidates[i].endpoint);
@@ -188,13 +189,6 @@ class InflightLoadProducer final : public schedule::Producer,
     metric::Gauge tokens;
   };
 
-  static int64_t input_tokens(const RequestContext& context) {
-    int64_t tokens = 0;
-    if (context.request)
-      for (const auto& prompt : context.request->prompts) tokens += kv::token_count(prompt);
-    return tokens;
-  }
-
   int64_t output_tokens(const RequestContext& context, int64_t input) const {
     if (!params_.add_output) return 0;
     // Beyond this no cap or queue tells sizes apart, and the conversion stays exact.
@@ -207,7 +201,7 @@ class InflightLoadProducer final : public schedule::Producer,
   }
 
   int64_t estimate(const RequestContext& context) const {
-    const int64_t input = input_tokens(context);
+    const int64_t input = request_tokens(context);
     return input + output_tokens(context, input);
   }
 

@@ -55,6 +55,9 @@ struct EndpointSpec {
   bool operator==(const EndpointSpec&) const = default;
 };
 
+/// "address:port", an IPv6 address bracketed.
+std::string host_port(std::string_view address, uint16_t port);
+
 /// One model server, for as long as it keeps its address. Identity is (slot, generation): a slot is
 /// a small number that indexes arrays and bit sets, reused after an endpoint is gone; the
 /// generation never repeats, so state kept for a dead endpoint is never taken for its successor's.
@@ -69,6 +72,8 @@ class Endpoint {
   uint64_t generation() const { return generation_; }
   /// "namespace/name"
   const std::string& id() const { return id_; }
+  /// The same as a number that is hardly shared with another id.
+  uint64_t id_hash() const { return id_hash_; }
   /// "address:port", IPv6 bracketed: the value of the destination header.
   const std::string& host_port() const { return host_port_; }
   /// The label's value, or null when it is absent.
@@ -87,6 +92,7 @@ class Endpoint {
   const uint32_t slot_;
   const uint64_t generation_;
   const std::string id_;
+  const uint64_t id_hash_;
   const std::string host_port_;
 };
 

@@ -31,6 +31,7 @@ struct Forward {
   std::span<const Splice> splices;                     // in body order; usually none
   const schedule::RequestContext* decision = nullptr;  // null: chosen without one (no body)
   bool fresh_connection = false;                       // not over a kept one: another was stale
+  uint16_t port = 0;                                   // instead of the endpoints' own; 0: theirs
 };
 
 /// An answer of our own. `message` is the text of spec 01 §3 with its prefix; the front end wraps
@@ -84,6 +85,8 @@ class Session {
   /// The answer's head. `streaming` of the request or an SSE content type decides how usage is
   /// read.
   void on_response_headers(int status, HeaderView headers);
+  /// What to set on the answer's head before it goes to the client. Valid until the request ends.
+  std::span<const HeaderField> response_headers() const;
   void on_response_body(std::string_view chunk);
   void on_response_end();
 

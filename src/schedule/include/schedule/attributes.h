@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 /// Attribute value types shared between plugins (spec 02 §3.2). Keys are "Type/producer instance
 /// name".
@@ -26,6 +27,31 @@ struct UncachedTokens {
   int64_t tokens = 0;
 };
 
+/// What an endpoint is expected to do with the request, in milliseconds. Headroom is how far a time
+/// stays below its objective; negative: it is missed.
+struct LatencyPrediction {
+  static constexpr const char* kKey = "LatencyPredictionInfoDataKey";
+  bool present = false;  // false: nothing is known about this endpoint
+  bool ttft_valid = false;
+  bool tpot_valid = false;
+  double ttft_headroom = 0;
+  double tpot_headroom = 0;
+  double ttft = 0;
+  double tpot = 0;
+  int64_t dispatched = 0;  // requests that this router runs there
+};
+
+/// Values of the whole request.
+struct Text {
+  std::string_view value;
+};
+/// The candidate that another stage of the request runs on.
+struct Peer {
+  uint32_t candidate = 0;
+};
+inline constexpr const char* kPeerEndpoint = "peer-endpoint/disagg-profile-handler";
+inline constexpr const char* kAgentIdentity = "agent-identity/";
+
 /// Orders plugins that read the request's prompts after the one that provides them. The column is
 /// never written: the data is in the request's view.
 struct TokenizedPrompt {
@@ -42,6 +68,12 @@ struct RunningRequestsSize {
 };
 struct KvCacheUsage {
   static constexpr const char* kKey = "KVCacheUsagePercent";
+};
+struct ActiveModels {
+  static constexpr const char* kKey = "ActiveModels";
+};
+struct WaitingModels {
+  static constexpr const char* kKey = "WaitingModels";
 };
 inline constexpr const char* kCoreMetrics = "core-metrics-extractor";
 

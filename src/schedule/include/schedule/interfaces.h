@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,12 +50,21 @@ class Picker : public virtual Wired {
                       std::span<const double> totals, std::span<uint32_t> picked) const = 0;
 };
 
+/// Says for a profile handler whether a stage of the request runs on an endpoint of its own.
+class Decider : public virtual Wired {
+ public:
+  /// `decode` is the candidate that would decode the request; nothing: that is not known yet.
+  virtual bool separates(const RequestContext& context, std::optional<uint32_t> decode) const = 0;
+};
+
 /// Decides which profiles run, in rounds, and which result is the primary one.
 class ProfileHandler : public virtual Wired {
  public:
   /// Called with the names of all profiles at load; index i of next() means names[i]. An error
   /// stops the load.
   virtual Status bind(std::span<const std::string> profile_names) = 0;
+  /// The profile that picks where prompts are processed when that is not where they are decoded.
+  virtual std::string_view prefill_profile() const { return "prefill"; }
   /// Appends to `run` the indices of profiles to run now; none ends the loop. `context.results` has
   /// what ran so far.
   virtual size_t next(RequestContext& context, std::span<uint16_t> run) const = 0;
@@ -66,6 +76,13 @@ enum class Progress : uint8_t {
   kDone,
   kSuspended,  // the plugin will call the Resume it took from context.suspend(); the step then runs
                // again from there
+};
+
+/// Sees a request's head before admission: the place to set values of the whole request from its
+/// headers. Runs again before each further try. An error refuses the request.
+class RequestHook : public virtual Wired {
+ public:
+  virtual Status on_request(RequestContext& context) const = 0;
 };
 
 /// Computes attributes of the candidates before scheduling. When produce() returned kSuspended and
@@ -88,9 +105,10 @@ class PreRequest : public virtual Wired {
 /// ran.
 class ResponseHook : public virtual Wired {
  public:
+  /// The head of the answer: the place to set context.response_headers.
+  virtual void on_response_head(RequestContext&) const {}
   virtual void on_first_chunk(RequestContext&) const {}
-  virtual void on_end(RequestContext& context, EndCause cause,
-                      const request::Usage& usage) const = 0;
+  virtual void on_end(RequestContext&, EndCause, const request::Usage&) const {}
 };
 
 /// Narrows the endpoints before anything is produced. Each sees the full list; results are

@@ -52,6 +52,7 @@ struct Pipeline {
   Step<ProfileHandler> handler;
 
   request::ParserTable parsers;
+  std::vector<Step<RequestHook>> request;
   std::vector<Step<Screener>> screeners;
   std::vector<Step<Producer>> producers;  // in dependency order
   std::vector<Step<Admitter>> admitters;

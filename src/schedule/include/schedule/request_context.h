@@ -1,14 +1,15 @@
 #pragma once
 
 #include "base/arena.h"
+#include "base/arena_list.h"
 #include "base/clock.h"
 #include "base/executor.h"
 #include "base/headers.h"
 #include "base/rng.h"
 #include "fleet/endpoint.h"
 #include "request/request_view.h"
-#include "trace/trace.h"
 
+#include "trace/trace.h"
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,6 +28,15 @@ struct Consumed {
 };
 template <class T>
 struct Produced {
+  uint16_t column = UINT16_MAX;
+};
+/// The same for a value of the whole request.
+template <class T>
+struct ConsumedValue {
+  uint16_t column = UINT16_MAX;
+};
+template <class T>
+struct ProducedValue {
   uint16_t column = UINT16_MAX;
 };
 /// Private per-request state of one plugin instance, zero-initialised.
@@ -64,6 +74,23 @@ struct ProfileResult {
   std::span<const double> totals;    // their total scores, parallel to `scored`
 };
 
+/// The fairness id of requests that name none.
+inline constexpr std::string_view kDefaultFairnessId = "default-flow";
+
+/// Header lines that plugins set on a message, in the request's arena. One line a name: the last
+/// one set wins.
+class HeaderEdits {
+ public:
+  explicit HeaderEdits(Arena& arena) : fields_(arena) {}
+  /// `name` and `value` live as long as the request.
+  void set(std::string_view name, std::string_view value);
+  std::span<const HeaderField> fields() const { return fields_.view(); }
+  void clear() { fields_.clear(); }
+
+ private:
+  ArenaList<HeaderField> fields_;
+};
+
 /// Why a response ended.
 enum class EndCause : uint8_t { kNatural, kClientDisconnect, kEvicted, kError };
 
@@ -71,7 +98,8 @@ enum class EndCause : uint8_t { kNatural, kClientDisconnect, kEvicted, kError };
 /// in the session's arena; valid from admission to the end of the response. Threading: the
 /// request's loop only.
 struct RequestContext {
-  RequestContext(Arena& a, Rng& r, const Clock& c) : arena(a), rng(r), clock(c) {}
+  RequestContext(Arena& a, Rng& r, const Clock& c)
+      : arena(a), rng(r), clock(c), request_headers(a), response_headers(a) {}
 
   Arena& arena;
   Rng& rng;
@@ -94,6 +122,12 @@ struct RequestContext {
   std::span<ProfileResult> results;  // by profile index of the pipeline
   uint16_t primary = UINT16_MAX;     // profile whose first target gets the request
 
+  // What plugins change of the forwarded request and of its answer. Names of headers are lower
+  // case.
+  HeaderEdits request_headers;
+  HeaderEdits response_headers;
+  uint16_t forward_port = 0;  // instead of the endpoints' own; 0: their own
+
   /// The column of a consumed attribute, one entry per candidate; empty when no producer wrote it
   /// for this request.
   template <class T>
@@ -114,6 +148,18 @@ struct RequestContext {
     void*& at = columns[attribute.column];
     if (!at) at = arena.array<T>(candidates.size()).data();
     return {static_cast<T*>(at), candidates.size()};
+  }
+
+  /// The request's value of an attribute; null when no producer set it.
+  template <class T>
+  const T* get(ConsumedValue<T> attribute) const {
+    return attribute.column < columns.size() ? static_cast<const T*>(columns[attribute.column])
+                                             : nullptr;
+  }
+  template <class T>
+  void set(ProducedValue<T> attribute, T value) {
+    static_assert(std::is_trivially_destructible_v<T>);
+    columns[attribute.column] = arena.make<T>(std::move(value));
   }
 
   template <class T>

@@ -35,6 +35,11 @@ class Harness {
  public:
   explicit Harness(size_t count) : Harness(std::vector<Labels>(count)) {}
   explicit Harness(const std::vector<Labels>& labels) {
+    wiring.find_with([this](std::string_view name) -> const plugin::Plugin* {
+      const auto at = std::ranges::find(
+          plugins_, name, [](const auto& p) -> std::string_view { return p->name(); });
+      return at == plugins_.end() ? nullptr : at->get();
+    });
     for (const auto& of_endpoint : labels) add_endpoint(of_endpoint);
     fresh_request();
   }
@@ -48,6 +53,9 @@ class Harness {
     context.slots = arena.array<void*>(kSlotsMax);
     context.results = arena.array<ProfileResult>(kProfilesMax);
     context.primary = UINT16_MAX;
+    context.request_headers = HeaderEdits(arena);
+    context.response_headers = HeaderEdits(arena);
+    context.forward_port = 0;
     context.candidates = arena.array<Candidate>(endpoints.size());
     for (size_t i = 0; i < endpoints.size(); ++i)
       context.candidates[i] = {endpoints[i].get(), metrics[i]};
@@ -87,6 +95,15 @@ class Harness {
     auto& fake = make<FakeProducer<T>>(
         plugin::describe<FakeProducer<T>>({.type = "fake", .kind = "producer"}), "", producer);
     return context.write(fake.column);
+  }
+
+  /// The request's value of an attribute, by its full key.
+  template <class T>
+  void provide_value(const std::string& key, T value) {
+    struct Somebody final : Wired {};
+    plugins_.push_back(std::make_unique<Somebody>());
+    wiring.begin(*plugins_.back());
+    context.set(wiring.produces_value<T>(key), value);
   }
 
   /// What `scorer` says of all candidates, unclamped.
