@@ -101,7 +101,7 @@ TEST_F(ConfigExamples, LoadOrNameWhatIsMissing) {
        "without flow control"},
       {"07-data-parallel",
        ":6: plugin 'data-parallel-profile-handler': unknown type 'data-parallel-profile-handler'"},
-      {"08-lora", ":3: plugin 'lora-affinity-scorer': unknown type 'lora-affinity-scorer'"},
+      {"08-lora", ""},
       {"09-payload-agnostic",
        ":3: plugin 'session-affinity-scorer': unknown type 'session-affinity-scorer'"},
       {"10-gpu-aware", ":4: plugin 'dcgm-data-source': unknown type 'dcgm-data-source'"},
