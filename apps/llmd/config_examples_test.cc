@@ -92,8 +92,7 @@ TEST_F(ConfigExamples, LoadOrNameWhatIsMissing) {
        "'endpoint-notification-source'"},
       {"03-prefill-decode-topology", ""},
       {"04-encode-prefill-decode", ""},
-      {"05-predicted-latency",
-       ":4: plugin 'predicted-latency-producer': unknown type 'predicted-latency-producer'"},
+      {"05-predicted-latency", ""},
       {"06-flow-control",
        ": featureGates: flowControl is not available in this build; remove the gate to go on "
        "without flow control"},

@@ -1,0 +1,178 @@
+#include "schedule/attributes.h"
+
+#include <gtest/gtest.h>
+
+#include "producers/latency_predictor.h"
+#include "producers/testing.h"
+
+namespace llmd::plugins {
+const plugin::Descriptor& predicted_latency_producer();
+
+namespace {
+
+using schedule::InFlightLoad;
+using schedule::LatencyPrediction;
+using schedule::PrefixMatch;
+using schedule::PreRequest;
+using schedule::Producer;
+using schedule::Progress;
+using schedule::ResponseHook;
+using schedule::testing::Harness;
+using schedule::testing::Labels;
+
+constexpr auto kName = "predicted-latency-producer";
+
+/// Answers what the test says, after one suspension if asked to.
+struct FakePredictor final : LatencyPredictor {
+  Result<Progress> predict(schedule::RequestContext&, std::span<const LatencyFeatures> features,
+                           std::span<PredictedLatency> latencies) override {
+    seen.assign(features.begin(), features.end());
+    if (fails) return fail(Code::kInternal, "no answer");
+    if (std::exchange(suspends, false)) return Progress::kSuspended;
+    std::ranges::copy(answer, latencies.begin());
+    return Progress::kDone;
+  }
+  std::vector<PredictedLatency> answer = {{100, 10}, {300, 30}};
+  std::vector<LatencyFeatures> seen;
+  bool fails = false;
+  bool suspends = false;
+};
+
+class PredictedLatencyTest : public ::testing::Test {
+ protected:
+  void configure(std::string_view parameters = "{streamingMode: true}") {
+    harness_.state.get<LatencyPredictorSlot>(kName,
+                                             [&] { return new LatencyPredictorSlot{predictor_}; });
+    producer_ = &harness_.make<Producer>(predicted_latency_producer(), parameters);
+  }
+  void request(std::string_view ttft, std::string_view tpot) {
+    harness_.fresh_request();
+    fields_ = {{"x-llm-d-slo-ttft-ms", ttft}, {"x-llm-d-slo-tpot-ms", tpot}};
+    harness_.context.headers = HeaderView(fields_);
+  }
+  std::span<const LatencyPrediction> predictions() {
+    EXPECT_TRUE(producer_->produce(harness_.context));
+    return harness_.context.read(
+        harness_.wiring.consumes<LatencyPrediction>(kName, schedule::Need::kOptional));
+  }
+  void send_to(uint32_t target) {
+    harness_.choose(0, target);
+    EXPECT_TRUE(dynamic_cast<const PreRequest*>(producer_)->pre_request(harness_.context));
+  }
+  void end() {
+    dynamic_cast<const ResponseHook&>(*producer_)
+        .on_end(harness_.context, schedule::EndCause::kNatural, {});
+  }
+
+  Harness harness_{{Labels{}, Labels{{"role", "prefill"}}}};
+  std::shared_ptr<FakePredictor> predictor_ = std::make_shared<FakePredictor>();
+  const Producer* producer_ = nullptr;
+  std::vector<HeaderField> fields_;
+};
+
+TEST_F(PredictedLatencyTest, PredictsNothingWithoutPredictor) {
+  predictor_ = nullptr;
+  configure();
+  request("500", "20");
+  EXPECT_TRUE(predictions().empty());
+}
+
+TEST_F(PredictedLatencyTest, ComparesWithTheObjectives) {
+  configure();
+  request("200", "20");
+  const auto p = predictions();
+  ASSERT_EQ(p.size(), 2u);
+  EXPECT_TRUE(p[0].present && p[0].ttft_valid && p[0].tpot_valid);
+  EXPECT_EQ(p[0].ttft_headroom, 100);
+  EXPECT_EQ(p[0].tpot_headroom, 10);
+  EXPECT_FALSE(p[1].ttft_valid || p[1].tpot_valid);
+  EXPECT_EQ(p[1].ttft_headroom, -100);
+  EXPECT_EQ(p[1].tpot_headroom, -10);
+  EXPECT_EQ(p[1].ttft, 300);
+}
+
+TEST_F(PredictedLatencyTest, HasNoHeadroomWithoutObjectives) {
+  configure();
+  harness_.fresh_request();
+  const auto p = predictions();
+  EXPECT_FALSE(p[0].ttft_valid || p[0].tpot_valid);
+  EXPECT_EQ(p[0].ttft_headroom, -100);
+}
+
+TEST_F(PredictedLatencyTest, LeavesTheTimePerTokenOutWhereItDoesNotCount) {
+  configure("{}");
+  request("200", "20");
+  EXPECT_TRUE(predictions()[1].tpot_valid);
+  EXPECT_EQ(predictions()[1].tpot_headroom, 0);
+}
+
+TEST_F(PredictedLatencyTest, AsksNoTimePerTokenOfPrefillEndpoints) {
+  configure("{streamingMode: true, endpointRoleLabel: role}");
+  request("200", "20");
+  const auto p = predictions();
+  EXPECT_EQ(p[0].tpot_headroom, 10);
+  EXPECT_EQ(p[1].tpot_headroom, 0);
+  EXPECT_EQ(predictor_->seen[1].role, "prefill");
+}
+
+TEST_F(PredictedLatencyTest, KeepsTheObjectivesOfRunningRequests) {
+  configure("{streamingMode: true, sloBufferFactor: 0.5}");
+  request("200", "100");
+  EXPECT_EQ(predictions()[0].tpot_headroom, 40);
+  send_to(0);
+  EXPECT_EQ(predictions()[0].dispatched, 1);
+  fields_[1].value = "30";
+  harness_.context.headers = HeaderView(fields_);
+  EXPECT_EQ(predictions()[0].tpot_headroom, 5);  // its own 30
+  fields_[1].value = "1000";
+  EXPECT_EQ(predictions()[0].tpot_headroom, 40);  // the 100 of the one that runs
+  EXPECT_EQ(predictions()[1].tpot_headroom, 470);
+  end();
+  end();
+  EXPECT_EQ(predictions()[0].tpot_headroom, 490);
+  EXPECT_EQ(predictions()[0].dispatched, 0);
+}
+
+TEST_F(PredictedLatencyTest, DescribesTheEndpoints) {
+  configure();
+  const testing::TokenRequest tokens(harness_, {100});
+  harness_.metrics_of(0).kv_cache_usage = 1.5;
+  harness_.metrics_of(0).waiting_queue_size = 4;
+  harness_.metrics_of(1).running_requests_size = 9;
+  const auto matches = harness_.provide<PrefixMatch>("approx-prefix-cache-producer");
+  matches[0] = {.match_blocks = 1, .total_blocks = 4};
+  const auto load = harness_.provide<InFlightLoad>("inflight-load-producer");
+  load[0] = {.tokens = 70, .requests = 2};
+  predictions();
+  const auto& f = predictor_->seen[0];
+  EXPECT_EQ(f.kv_cache_usage, 1);
+  EXPECT_EQ(f.input_tokens, 100);
+  EXPECT_EQ(f.waiting_requests, 4);
+  EXPECT_EQ(f.running_requests, 2);
+  EXPECT_EQ(f.prefix_share, .25);
+  EXPECT_EQ(f.prefill_tokens_in_flight, 70);
+}
+
+TEST_F(PredictedLatencyTest, WaitsForItsPredictorAndSurvivesItsFailure) {
+  configure();
+  predictor_->suspends = true;
+  request("200", "20");
+  auto progress = producer_->produce(harness_.context);
+  ASSERT_TRUE(progress);
+  EXPECT_EQ(*progress, Progress::kSuspended);
+  EXPECT_EQ(predictions().size(), 2u);
+  request("200", "20");
+  predictor_->fails = true;
+  EXPECT_FALSE(producer_->produce(harness_.context));
+}
+
+TEST_F(PredictedLatencyTest, TakesDurationsAndNanoseconds) {
+  for (const auto* ttl : {"5m", "300000000000"})
+    EXPECT_TRUE(
+        harness_.try_make(predicted_latency_producer(), "{contextTTL: " + std::string(ttl) + "}"));
+  EXPECT_FALSE(harness_.try_make(predicted_latency_producer(), "{contextTTL: soon}"));
+  EXPECT_FALSE(harness_.try_make(predicted_latency_producer(), "{sloBufferFactor: 0}"));
+}
+
+}  // namespace
+}  // namespace llmd::plugins
