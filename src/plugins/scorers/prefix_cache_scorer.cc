@@ -73,6 +73,16 @@ class PrefixCacheScorer final : public schedule::Scorer {
 
 }  // namespace
 
+const plugin::Descriptor& multicluster_prefix_cache_scorer() {
+  static const auto descriptor = plugin::describe<PrefixCacheScorer>(
+      {.type = "multicluster-prefix-cache-scorer",
+       .kind = "scorer",
+       .summary = "The same as prefix-cache-scorer, for endpoints that are clusters.",
+       .stability = plugin::Stability::kAlpha},
+      table());
+  return descriptor;
+}
+
 const plugin::Descriptor& prefix_cache_scorer() {
   static const auto descriptor = plugin::describe<PrefixCacheScorer>(
       {.type = "prefix-cache-scorer",
