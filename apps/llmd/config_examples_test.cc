@@ -88,8 +88,8 @@ TEST_F(ConfigExamples, LoadOrNameWhatIsMissing) {
   } kCases[] = {
       {"01-default", ""},
       {"02-precise-prefix",
-       ":5: plugin 'endpoint-notification-source': unknown type "
-       "'endpoint-notification-source'"},
+       ":6: plugin 'precise-prefix-cache-producer': unknown type 'precise-prefix-cache-producer' "
+       "(did you mean 'approx-prefix-cache-producer'?)"},
       {"03-prefill-decode-topology", ""},
       {"04-encode-prefill-decode", ""},
       {"05-predicted-latency", ""},
