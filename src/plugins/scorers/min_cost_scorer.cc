@@ -21,6 +21,7 @@ constexpr double kOutputTokensToLearnFrom = 8;
 
 struct Params {
   std::string producer = "inflight-load-producer";
+  std::string matches = "approx-prefix-cache-producer";
   int64_t output_tokens = 256;
   double decode_token_cost = 2;
   Nanos metrics_staleness = std::chrono::seconds(5);
@@ -31,6 +32,8 @@ const plugin::Params<Params>& table() {
   static const plugin::Params<Params> params = {
       plugin::field("inFlightLoadProducerName", &Params::producer, "",
                     "Producer of the load in flight and of what the request would add."),
+      plugin::field("prefixMatchInfoProducerName", &Params::matches, "",
+                    "Producer of the prefix matches; the same as of the producer of the load."),
       plugin::field("expectedOutputTokens", &Params::output_tokens, "tokens",
                     "Length of an answer until answers have been seen.")
           .min(1),
@@ -67,6 +70,8 @@ class MinCostScorer final : public schedule::Scorer,
   void wire(schedule::Wiring& wiring) override {
     load_ = wiring.consumes<InFlightLoad>(params_.producer, schedule::Need::kRequired);
     uncached_ = wiring.consumes<UncachedTokens>(params_.producer, schedule::Need::kRequired);
+    // Read by the producer of the load, which does without if there is none.
+    wiring.consumes<schedule::PrefixMatch>(params_.matches, schedule::Need::kRequired);
     sent_ = wiring.request_slot<Sent>();
     wiring.listen(book_);
   }

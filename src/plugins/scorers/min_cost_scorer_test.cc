@@ -147,6 +147,15 @@ TEST_F(MinCost, LearnsWhoIsSlow) {
   EXPECT_NEAR(ratio({0, 0, 9}, {0, 0, 9}), 1, 0.05);
 }
 
+TEST_F(MinCost, TakesSmallDifferencesForNone) {
+  configure();
+  for (int i = 0; i < 100; ++i) {
+    serve(0, 10'000, milliseconds(1100), 256, milliseconds(11));
+    serve(1, 10'000, milliseconds(1000), 256, milliseconds(10));
+  }
+  EXPECT_EQ(ratio({10'000, 0, 9}, {10'000, 0, 9}), 1);
+}
+
 TEST_F(MinCost, LearnsWhoDecodesSlowly) {
   configure();
   for (int i = 0; i < 100; ++i) {
@@ -199,11 +208,12 @@ TEST_F(MinCost, KnowsNothingOfASuccessor) {
   EXPECT_NEAR(ratio({10'000, 0, 0}, {10'000, 0, 0}), 1, 1e-12);
 }
 
-TEST_F(MinCost, NeedsTheLedger) {
-  configure("{inFlightLoadProducerName: mine}");
+TEST_F(MinCost, NeedsTheLedgerAndPrefixMatches) {
+  configure("{inFlightLoadProducerName: mine, prefixMatchInfoProducerName: exact}");
   const auto& edges = harness_.wiring.edges();
   EXPECT_EQ(edges.at(0).key, "InFlightLoadDataKey/mine");
   EXPECT_EQ(edges.at(1).key, "UncachedRequestTokensDataKey/mine");
+  EXPECT_EQ(edges.at(2).key, "PrefixCacheMatchInfoDataKey/exact");
 }
 
 TEST_F(MinCost, RefusesParametersWithoutMeaning) {

@@ -15,8 +15,9 @@ namespace llmd::plugins {
 /// this fleet are like.
 ///
 /// Samples move an average by a tenth, and count for at most twice or half of what is known, so a
-/// single odd one does little. What was learnt fades: an endpoint that was slow and gets no
-/// requests for it is tried again.
+/// single odd one does little. Small differences count as none, else noise would decide where idle
+/// endpoints are alike. What was learnt fades: an endpoint that was slow and gets no requests for
+/// it is tried again.
 /// Threading: any, without locks. Two loops that learn at the same moment may lose a sample.
 class SpeedBook final : public fleet::MembershipListener {
  public:
@@ -40,6 +41,7 @@ class SpeedBook final : public fleet::MembershipListener {
       return 1;
     const double ratio =
         std::clamp(seconds / fleet_[kind].load(std::memory_order_relaxed), 1 / kMost, kMost);
+    if (ratio > 1 / kAlike && ratio < kAlike) return 1;
     const int64_t learnt = entry.learnt[kind].load(std::memory_order_relaxed);
     const auto age =
         static_cast<double>(std::max<int64_t>(0, now.time_since_epoch().count() - learnt));
@@ -61,6 +63,7 @@ class SpeedBook final : public fleet::MembershipListener {
 
  private:
   static constexpr double kMost = 4;  // no endpoint counts as slower or faster than this
+  static constexpr double kAlike = 1.25;
   static constexpr double kShare = 0.1;
 
   using Average = std::atomic<double>;

@@ -1,0 +1,141 @@
+"""Published example configurations load and route, and what plugins add to requests and answers arrives."""
+
+import pathlib
+import subprocess
+import threading
+
+import pytest
+
+from process import BINARY
+from upstream import answer
+from wire import Wire, chat_body, once, request
+
+EXAMPLES = pathlib.Path(__file__).parents[1] / "data/config"
+LOADING = ["01-default", "03-prefill-decode-topology", "04-encode-prefill-decode", "05-predicted-latency", "07-data-parallel", "08-lora",
+           "09-payload-agnostic"]
+HEAD = "apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\n"
+LONG = "Tell me more about that. " * 200
+
+
+def endpoints_file(tmp_path, *upstreams):
+    """`upstreams` are (upstream, labels)."""
+    lines = ["endpoints:"]
+    for i, (upstream, labels) in enumerate(upstreams):
+        lines.append(f'- {{name: e{i}, address: 127.0.0.1, port: "{upstream.port}", labels: {labels}}}')
+    path = tmp_path / "endpoints.yaml"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def configured(tmp_path, text):
+    path = tmp_path / "config.yaml"
+    path.write_text(HEAD + text)
+    return path
+
+
+@pytest.mark.parametrize("name", LOADING)
+def test_published_examples_check(name):
+    done = subprocess.run([BINARY, "check", "--allow-experimental-plugins", "--config-file", EXAMPLES / f"{name}.yaml"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "max-score-picker" in done.stdout or "weighted-random-picker" in done.stdout
+
+
+@pytest.mark.parametrize("name", [n for n in LOADING if n != "07-data-parallel"])
+def test_published_examples_route(lab, tmp_path, name):
+    both = "{llm-d.ai/role: encode-prefill-decode}"
+    a, b = lab.upstream(), lab.upstream()
+    router = lab.router(endpoints_file=endpoints_file(tmp_path, (a, both), (b, both)), config_file=EXAMPLES / f"{name}.yaml",
+                        allow_experimental_plugins=True)
+    for _ in range(3):
+        assert once(router.port, request(chat_body())).status == 200
+    assert len(a.requests) + len(b.requests) == 3
+
+
+def test_experimental_plugins_need_the_flag(tmp_path):
+    done = subprocess.run([BINARY, "check", "--config-file", EXAMPLES / "09-payload-agnostic.yaml"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "session-affinity-scorer" in done.stderr and "--allow-experimental-plugins" in done.stderr
+
+
+def test_deprecated_types_load_with_a_warning(tmp_path):
+    path = configured(tmp_path, "plugins: [{type: by-label, parameters: {label: a, allowsNoLabel: true}}, {type: queue-scorer}]\n")
+    done = subprocess.run([BINARY, "check", "--config-file", path], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "deprecated; use label-selector-filter" in done.stdout + done.stderr
+
+
+def test_the_decoding_server_learns_who_processes_the_prompt(lab, tmp_path):
+    decode, prefill = lab.upstream(), lab.upstream()
+    router = lab.router(endpoints_file=endpoints_file(tmp_path, (decode, "{llm-d.ai/role: decode}"), (prefill, "{llm-d.ai/role: prefill}")),
+                        config_file=EXAMPLES / "03-prefill-decode-topology.yaml", allow_experimental_plugins=True)
+    assert once(router.port, request(chat_body(), "x-prefiller-host-port: evil:1")).status == 200
+    assert decode.requests[-1].get("x-prefiller-host-port") is None
+    assert once(router.port, request(chat_body(LONG), "x-prefiller-host-port: evil:1")).status == 200
+    assert decode.requests[-1].get("x-prefiller-host-port") == f"127.0.0.1:{prefill.port}"
+    assert not prefill.requests
+    assert router.value("llm_d_epp_disagg_decision_total", decision_type="prefill-decode") == 1
+    assert router.value("llm_d_epp_disagg_decision_total", decision_type="decode-only") == 1
+
+
+def test_ranks_are_reached_through_the_primary_port(lab, tmp_path):
+    primary, rank = lab.upstream(), lab.upstream()
+    config = configured(tmp_path, "plugins: [{type: queue-scorer}, {type: data-parallel-profile-handler, parameters: {primaryPort: %d}}]\n"
+                        % primary.port)
+    router = lab.router(endpoint=[rank.url], config_file=config)
+    assert once(router.port, request(chat_body())).status == 200
+    assert not rank.requests
+    assert primary.requests[0].get("x-data-parallel-host-port") == f"127.0.0.1:{rank.port}"
+
+
+def test_a_session_returns_to_its_endpoint(lab, tmp_path):
+    upstreams = [lab.upstream() for _ in range(3)]
+    config = configured(tmp_path, "plugins: [{type: session-affinity-scorer}, {type: max-score-picker}]\n")
+    router = lab.router(endpoint=[u.url for u in upstreams], config_file=config, allow_experimental_plugins=True)
+    first = once(router.port, request(chat_body()))
+    token, served = first.headers["x-session-token"], first.headers["x-llm-d-served-endpoint"]
+    for _ in range(6):
+        again = once(router.port, request(chat_body(), f"X-Session-Token: {token}"))
+        assert again.headers["x-llm-d-served-endpoint"] == served
+        assert again.headers["x-session-token"] == token
+
+
+def test_sessions_by_id_return_too(lab, tmp_path):
+    upstreams = [lab.upstream() for _ in range(3)]
+    config = configured(tmp_path, """
+plugins:
+- {type: session-affinity-filter, parameters: {strategy: session_id, sessionIdConfig: {sources: [{attribute: SessionIDDataKey, producer: session-id-producer}]}}}
+- {type: session-id-producer, parameters: {cookieName: sid}}
+- {type: max-score-picker}
+""")
+    router = lab.router(endpoint=[u.url for u in upstreams], config_file=config, allow_experimental_plugins=True)
+    served = {}
+    for i in range(12):
+        response = once(router.port, request(chat_body(), f"Cookie: a=b; sid=s{i % 4}"))
+        served.setdefault(i % 4, set()).add(response.headers["x-llm-d-served-endpoint"])
+        assert "x-session-token" not in response.headers
+    assert all(len(endpoints) == 1 for endpoints in served.values()), served
+    assert len(set.union(*served.values())) > 1
+
+
+def test_the_least_cost_spreads_a_burst_and_keeps_prefixes(lab, tmp_path):
+    go = threading.Event()
+
+    def wait(connection, received):
+        go.wait(20)
+        connection.sock.sendall(answer())
+
+    upstreams = [lab.upstream(script=wait) for _ in range(3)]
+    config = configured(tmp_path, "plugins: [{type: min-cost-scorer}, {type: max-score-picker}]\n")
+    router = lab.router(endpoint=[u.url for u in upstreams], config_file=config)
+    wires = [Wire(router.port) for _ in range(6)]
+    for i, wire in enumerate(wires):
+        wire.send(request(chat_body(f"{i} " + LONG)))
+        router.wait_for("the request is under way", lambda n=i + 1: sum(len(u.requests) for u in upstreams) == n)
+    assert [len(u.requests) for u in upstreams] == [2, 2, 2]
+    go.set()
+    served = [wire.read().headers["x-llm-d-served-endpoint"] for wire in wires]
+    for wire in wires:
+        wire.sock.close()
+    for i in range(6):
+        assert once(router.port, request(chat_body(f"{i} " + LONG))).headers["x-llm-d-served-endpoint"] == served[i]
