@@ -25,11 +25,6 @@ constexpr std::array<size_t, 6> kWordSteps = {1, 3, 7, 15, 31, HolderTable::kWor
 
 static_assert(limits::kEndpointsMax <= HolderTable::kWordsMax * 64);
 
-/// Key 0 marks free ways.
-uint64_t key_of(uint64_t block) {
-  return block == 0 ? 1 : block;
-}
-
 size_t words_for(uint32_t slot) {
   return *std::ranges::find_if(kWordSteps, [&](size_t words) { return slot / 64 < words; });
 }
@@ -102,7 +97,8 @@ struct Holder {
   BlockLru blocks LLMD_GUARDED_BY(mutex);
 };
 
-ApproxIndex::ApproxIndex() : shards_(std::make_unique<Shard[]>(kShards)) {}
+ApproxIndex::ApproxIndex(const HashSecret& secret)
+    : secret_(secret), shards_(std::make_unique<Shard[]>(kShards)) {}
 
 ApproxIndex::~ApproxIndex() {
   for (auto& holder : holders_) delete holder.load();
@@ -139,14 +135,14 @@ class ApproxIndex::Search {
   const Shard& shard_of(uint64_t key) const { return index_.shards_[key % kShards]; }
 
   void prefetch(size_t place) const {
-    const uint64_t key = key_of(chain_[place]);
+    const uint64_t key = index_.key_of(chain_[place]);
     shard_of(key).read().prefetch(key);
   }
 
   /// The block's holders, but no more than `most` and no less than `least`, whatever a commit or an
   /// eviction that is under way leaves open. False: there are none.
   bool read(size_t place, const Holders& most, const Holders& least, Holders& out) const {
-    const uint64_t key = key_of(chain_[place]);
+    const uint64_t key = index_.key_of(chain_[place]);
     const HolderTable& table = shard_of(key).read();
     Holders bits;
     const size_t words = table.read(key, bits) ? table.words() : 0;

@@ -163,12 +163,24 @@ TEST(ApproxIndex, SmallFleetsPayForFewSlots) {
   EXPECT_EQ(large.check(), "");
 }
 
-TEST(ApproxIndex, RefusesHashesMadeToCollide) {
-  // Multiples of a power of two meet in one bucket of one shard for any table that fits in memory.
-  ApproxIndex index;
+/// Multiples of a power of two meet in one bucket of one shard for any table that fits in memory.
+Chain made_to_collide() {
   Chain chain;
   for (uint64_t i = 1; i <= 400; ++i) chain.push_back(i << 44);
-  index.commit({.slot = 0, .generation = 1, .capacity = 1000}, chain);
+  return chain;
+}
+
+TEST(ApproxIndex, HoldsHashesMadeToCollideForWhoeverDoesNotKnowTheSecret) {
+  ApproxIndex index;
+  index.commit({.slot = 0, .generation = 1, .capacity = 1000}, made_to_collide());
+  EXPECT_EQ(index.refused(), 0u);
+  EXPECT_EQ(index.size(), 400u);
+  EXPECT_EQ(index.check(), "");
+}
+
+TEST(ApproxIndex, RefusesKeysThatCollideAllTheSame) {
+  ApproxIndex index(HashSecret{0, 0});  // keys are the blocks themselves
+  index.commit({.slot = 0, .generation = 1, .capacity = 1000}, made_to_collide());
   EXPECT_GT(index.refused(), 0u);
   EXPECT_LT(index.table_bytes(), 4u << 20);
   EXPECT_EQ(index.check(), "");

@@ -2,6 +2,7 @@
 
 #include "series.h"
 
+#include "base/keyed_hash.h"
 #include "base/mutex.h"
 #include "metric/registry.h"
 
@@ -23,7 +24,7 @@ struct LabelsHash {
   size_t operator()(const Range& values) const {
     size_t hash = 0;
     for (const std::string_view value : values)
-      hash = (hash ^ std::hash<std::string_view>()(value)) * 0x9e3779b97f4a7c15;
+      hash = (hash ^ keyed_hash(value)) * 0x9e3779b97f4a7c15;
     return hash;
   }
 };

@@ -1,3 +1,4 @@
+#include "base/keyed_hash.h"
 #include "base/mutex.h"
 #include "metric/registry.h"
 
@@ -7,11 +8,7 @@
 namespace llmd::metric {
 namespace {
 
-struct TextHash {
-  using is_transparent = void;
-  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-};
-using TextSet = std::unordered_set<std::string, TextHash, std::equal_to<>>;
+using TextSet = std::unordered_set<std::string, KeyedHash, std::equal_to<>>;
 
 }  // namespace
 

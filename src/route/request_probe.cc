@@ -1,5 +1,6 @@
 #include "request_probe.h"
 
+#include "base/keyed_hash.h"
 #include "metric/buckets.h"
 
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -235,8 +236,8 @@ metric::Counter RequestProbe::attempts(bool success, std::string_view target_mod
 
 struct RequestSeriesCache::Maps {
   std::string key;
-  boost::unordered_flat_map<std::string, RequestSeries> series;
-  boost::unordered_flat_map<std::string, metric::Counter> attempts;
+  boost::unordered_flat_map<std::string, RequestSeries, KeyedHash> series;
+  boost::unordered_flat_map<std::string, metric::Counter, KeyedHash> attempts;
 };
 
 RequestSeriesCache::RequestSeriesCache(RequestProbe& probe)

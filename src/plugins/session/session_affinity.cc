@@ -1,6 +1,7 @@
 #include "session_affinity.h"
 
 #include "base/base64.h"
+#include "base/keyed_hash.h"
 #include "base/text.h"
 
 #include <algorithm>
@@ -153,7 +154,7 @@ uint64_t SessionAffinity::session_of(const RequestContext& context) const {
       id = context.headers.get(*sources[i].header);
     else if (const auto* text = context.get(attributes_[i]))
       id = text->value;
-    if (id = trim(id); !id.empty()) return std::max<uint64_t>(1, fleet::detail_key(id) >> 1);
+    if (id = trim(id); !id.empty()) return std::max<uint64_t>(1, keyed_hash(id) >> 1);
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/keyed_hash.h"
 #include "base/limits.h"
 #include "base/mutex.h"
 
@@ -55,7 +56,7 @@ struct BlockOwner {
 /// endpoint and block 32 bytes.
 class ApproxIndex {
  public:
-  ApproxIndex();
+  explicit ApproxIndex(const HashSecret& secret = process_secret());
   ~ApproxIndex();
   ApproxIndex(const ApproxIndex&) = delete;
   ApproxIndex& operator=(const ApproxIndex&) = delete;
@@ -93,6 +94,12 @@ class ApproxIndex {
  private:
   class Search;
 
+  /// What stands for `block` inside: clients choose prompts and so blocks, but not places in
+  /// tables. Key 0 marks free ways.
+  uint64_t key_of(uint64_t block) const {
+    const uint64_t key = keyed_hash(block, secret_);
+    return key == 0 ? 1 : key;
+  }
   Holder& holder_of(uint32_t slot);
   void clear(Holder& holder, uint32_t slot);
   void add(Holder& holder, uint32_t slot, uint64_t block);
@@ -101,6 +108,7 @@ class ApproxIndex {
 
   static constexpr size_t kShards = 64;
 
+  const HashSecret secret_;
   std::unique_ptr<Shard[]> shards_;
   std::array<std::atomic<Holder*>, limits::kEndpointsMax> holders_{};
   Mutex making_holder_;
