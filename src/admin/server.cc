@@ -4,13 +4,10 @@
 #include "plugin_states.h"
 
 #include "base/headers.h"
-#include "base/text.h"
+#include "base/secret.h"
 #include "http/server.h"
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <fstream>
 
 namespace llmd::admin {
 namespace {
@@ -28,33 +25,11 @@ http::ServerOptions listener(const std::string& host, uint16_t port) {
   return options;
 }
 
-/// In time that depends on lengths only.
-bool same_secret(std::string_view a, std::string_view b) {
-  unsigned char difference = a.size() != b.size();
-  for (size_t i = 0; i < a.size(); ++i)
-    difference |= static_cast<unsigned char>(a[i] ^ (i < b.size() ? b[i] : 0));
-  return difference == 0;
-}
-
-constexpr size_t kTokenBytesMin = 8;
-constexpr size_t kTokenBytesMax = 4096;
-
 }  // namespace
 
 Result<std::string> read_token_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(Code::kBadRequest, fmt::format("'{}': cannot be read", path));
-  std::string text(kTokenBytesMax + 1, 0);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  const auto token = trim(text);
-  const bool visible =
-      std::ranges::all_of(token, [](unsigned char c) { return c > ' ' && c < 0x7f; });
-  if (text.size() > kTokenBytesMax || token.size() < kTokenBytesMin || !visible)
-    return fail(Code::kBadRequest,
-                fmt::format("'{}': must hold one token of {} to {} visible characters", path,
-                            kTokenBytesMin, kTokenBytesMax));
-  return std::string(token);
+  LLMD_TRY_ASSIGN(const auto text, read_secret_file(path, 2 * kSecretBytesMax));
+  return only_secret(text, path);
 }
 
 struct Server::State {
@@ -88,12 +63,7 @@ struct Server::State {
   /// Whether the peer may see the /debug pages.
   bool trusted(const http::Exchange& exchange) const {
     if (debug_token.empty()) return exchange.peer().is_loopback();
-    auto value = HeaderView(exchange.head().headers).get("authorization");
-    constexpr std::string_view kScheme = "bearer ";
-    if (value.size() < kScheme.size() ||
-        !equals_ignore_case(value.substr(0, kScheme.size()), kScheme))
-      return false;
-    return same_secret(trim(value.substr(kScheme.size())), debug_token);
+    return same_secret(bearer_token(exchange.head().headers.get("authorization")), debug_token);
   }
 
   void refuse(http::Exchange& exchange) const {

@@ -27,35 +27,14 @@ Reloader::Reloader(std::string path, std::string current, const Environment& env
     : path_(std::move(path)),
       environment_(environment),
       publish_(std::move(publish)),
-      read_(std::move(read)),
       successes_(counter(environment.metrics, "success")),
       failures_(counter(environment.metrics, "failure")),
-      tried_(std::move(current)),
-      candidate_(tried_) {}
+      file_(path_, std::move(current), std::move(read),
+            [this](const Result<std::string>& text) { take(text); }) {}
 
-void Reloader::tick() {
-  auto text = read_(path_);
-  if (!text) {
-    if (readable_) failed(text.error());
-    readable_ = false;
-    return;
-  }
-  readable_ = true;
-  const bool stable = *text == candidate_;
-  candidate_ = std::move(*text);
-  if (stable && candidate_ != tried_) load_text(candidate_);
-}
-
-void Reloader::reload() {
-  auto text = read_(path_);
+void Reloader::take(const Result<std::string>& text) {
   if (!text) return failed(text.error());
-  load_text(std::move(*text));
-}
-
-void Reloader::load_text(std::string text) {
-  auto loaded = load(text, path_, environment_);
-  tried_ = std::move(text);
-  candidate_ = tried_;
+  auto loaded = load(*text, path_, environment_);
   if (!loaded) return failed(loaded.error());
   successes_.add();
   log::info("configuration loaded", {{"file", path_}});

@@ -1,0 +1,56 @@
+#include "base/secret.h"
+
+#include "base/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+
+namespace llmd {
+
+bool is_secret(std::string_view text) {
+  return text.size() >= kSecretBytesMin && text.size() <= kSecretBytesMax &&
+         std::ranges::all_of(text, [](unsigned char c) { return c > ' ' && c < 0x7f; });
+}
+
+bool same_secret(std::string_view a, std::string_view b) {
+  unsigned char difference = a.size() != b.size();
+  for (size_t i = 0; i < a.size(); ++i)
+    difference |= static_cast<unsigned char>(a[i] ^ (i < b.size() ? b[i] : 0));
+  return difference == 0;
+}
+
+Result<std::string> read_secret_file(const std::string& path, size_t bytes_max) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  std::array<char, 4096> block;
+  while (file && text.size() <= bytes_max) {
+    file.read(block.data(), block.size());
+    text.append(block.data(), static_cast<size_t>(file.gcount()));
+  }
+  if (file.bad() || (!file.eof() && text.size() <= bytes_max))
+    return fail(Code::kBadRequest, fmt::format("'{}': cannot be read", path));
+  if (text.size() > bytes_max)
+    return fail(Code::kBadRequest,
+                fmt::format("'{}': must not be larger than {} bytes", path, bytes_max));
+  return text;
+}
+
+Result<std::string> only_secret(std::string_view text, std::string_view path) {
+  const auto secret = trim(text);
+  if (!is_secret(secret))
+    return fail(Code::kBadRequest, fmt::format("'{}': must hold one secret of {} to {} visible "
+                                               "characters",
+                                               path, kSecretBytesMin, kSecretBytesMax));
+  return std::string(secret);
+}
+
+std::string_view bearer_token(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (!equals_ignore_case(authorization.substr(0, kScheme.size()), kScheme)) return {};
+  return trim(authorization.substr(kScheme.size()));
+}
+
+}  // namespace llmd
