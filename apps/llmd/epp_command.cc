@@ -53,7 +53,7 @@ Result<int> serve(PickerProcess& picker, const EppOptions& options) {
         return picker.draining() ? grpc::Serving::kNotServing : grpc::Serving::kServing;
       },
       {std::string(kExtProcService)});
-  grpc::ByteBudget budget(kHealthBytesMax);
+  io::ByteBudget budget(kHealthBytesMax);
   grpc::Server health_server(
       picker.control(),
       {.host = options.host, .port = options.health_port, .streams_max = kHealthStreamsMax},

@@ -17,8 +17,9 @@ constexpr size_t kVectorsMax = 64;
 
 }  // namespace
 
-Connection::Connection(Server::State& server, io::Fd fd)
+Connection::Connection(Server::State& server, io::Fd fd, io::PeerLimit::Place place)
     : server_(server),
+      place_(std::move(place)),
       fd_(std::move(fd)),
       write_timer_(server.context.loop),
       head_timer_(server.context.loop),

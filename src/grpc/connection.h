@@ -12,7 +12,7 @@ class Connection;
 
 /// What a Server and its connections share.
 struct Server::State final : io::Pollable {
-  State(io::Loop& loop, ServerOptions options, std::vector<Method> methods, ByteBudget& budget,
+  State(io::Loop& loop, ServerOptions options, std::vector<Method> methods, io::ByteBudget& budget,
         ServerMetrics metrics)
       : context(loop, std::move(options), std::move(methods), budget, metrics),
         accept_retry(loop) {}
@@ -41,7 +41,7 @@ struct Server::State final : io::Pollable {
 /// connection lives until the end of the turn.
 class Connection final : public io::Pollable, public io::TurnTask, Http2Session::Carrier {
  public:
-  Connection(Server::State& server, io::Fd fd);
+  Connection(Server::State& server, io::Fd fd, io::PeerLimit::Place place);
   ~Connection() override;
 
   void on_ready(uint32_t ready) override;
@@ -60,6 +60,7 @@ class Connection final : public io::Pollable, public io::TurnTask, Http2Session:
   void watch_head();
 
   Server::State& server_;
+  const io::PeerLimit::Place place_;
   io::Fd fd_;
   bool readable_ = false;
   bool blocked_ = false;  // the socket is full

@@ -12,8 +12,11 @@ namespace llmd::grpc {
 namespace {
 
 constexpr size_t kPathBytesMax = 512;
-/// nghttp2 counts resets too; ours is the limit that is configured, counted and documented.
+constexpr size_t kTraceparentBytesMax = 64;
+/// nghttp2 counts resets and what it has to acknowledge, too; ours are the limits that are
+/// configured, counted and documented.
 constexpr uint64_t kLibraryResetBurst = 1u << 30;
+constexpr size_t kLibraryAcksBeyondOurs = 1000;
 
 nghttp2_nv field(std::string_view name, std::string_view value) {
   return {reinterpret_cast<uint8_t*>(const_cast<char*>(name.data())),
@@ -117,8 +120,9 @@ struct Callbacks {
     return 0;
   }
 
-  static int invalid_frame(nghttp2_session*, const nghttp2_frame*, int, void* user) {
-    static_cast<Http2Session*>(user)->context_.metrics.protocol_errors.add();
+  static int invalid_frame(nghttp2_session*, const nghttp2_frame*, int error, void* user) {
+    const auto& metrics = static_cast<Http2Session*>(user)->context_.metrics;
+    (error == NGHTTP2_ERR_REFUSED_STREAM ? metrics.streams_refused : metrics.protocol_errors).add();
     return 0;
   }
 
@@ -183,6 +187,7 @@ Http2Session::Http2Session(SessionContext& context, Carrier& carrier)
   nghttp2_option_set_no_auto_window_update(option, 1);
   nghttp2_option_set_no_closed_streams(option, 1);
   nghttp2_option_set_stream_reset_rate_limit(option, kLibraryResetBurst, kLibraryResetBurst);
+  nghttp2_option_set_max_outbound_ack(option, control_frames_.burst() + kLibraryAcksBeyondOurs);
   CHECK(nghttp2_session_server_new2(&session_, callbacks, this, option) == 0);
   nghttp2_option_del(option);
   const ServerOptions& o = context.options;
@@ -299,6 +304,10 @@ bool Http2Session::take_header(Stream& stream, std::string_view name, std::strin
     stream.is_grpc = value.starts_with("application/grpc");
   else if (name == "grpc-timeout")
     stream.timeout = value.substr(0, 16);
+  else if (name == "grpc-encoding")
+    stream.encoding = value.substr(0, 16);
+  else if (name == "traceparent")
+    stream.traceparent = value.substr(0, kTraceparentBytesMax);
   return true;
 }
 
@@ -310,6 +319,11 @@ void Http2Session::end_head(Stream& stream) {
   const auto method = std::ranges::find(context_.methods, stream.path, &Method::path);
   if (method == context_.methods.end())
     return reject(stream, 200, StatusCode::kUnimplemented, "unknown method");
+  if (stream.encoding == "gzip")
+    stream.reader.accept_gzip();
+  else if (!stream.encoding.empty() && stream.encoding != "identity")
+    return reject(stream, 200, StatusCode::kUnimplemented,
+                  "grpc-encoding must be gzip or identity");
   if (!stream.timeout.empty()) {
     const auto timeout = parse_timeout(stream.timeout);
     if (!timeout) return reject(stream, 200, StatusCode::kInternal, "malformed grpc-timeout");
@@ -342,7 +356,9 @@ void Http2Session::take_data(Stream& stream, std::string_view data) {
         context_.metrics.messages_refused.add();
         return abort(stream, StatusCode::kResourceExhausted, "too much is buffered");
       case MessageReader::Result::kCompressed:
-        return abort(stream, StatusCode::kUnimplemented, "compressed messages are not supported");
+        return abort(stream, StatusCode::kInternal, "a compressed message without grpc-encoding");
+      case MessageReader::Result::kMalformed:
+        return abort(stream, StatusCode::kInternal, "a compressed message is malformed");
     }
     break;
   }
@@ -405,8 +421,9 @@ void Http2Session::reject(Stream& stream, int http_status, StatusCode code,
   const auto status = std::to_string(http_status), number = std::to_string(static_cast<int>(code)),
              text = percent_encoded(message);
   const std::array headers = {field(":status", status), field("content-type", "application/grpc"),
-                              field("grpc-status", number), field("grpc-message", text)};
-  SOFT_CHECK(nghttp2_submit_response(session_, stream.id, headers.data(), text.empty() ? 3 : 4,
+                              field("grpc-accept-encoding", "gzip"), field("grpc-status", number),
+                              field("grpc-message", text)};
+  SOFT_CHECK(nghttp2_submit_response(session_, stream.id, headers.data(), text.empty() ? 4 : 5,
                                      nullptr) == 0);
 }
 
@@ -450,6 +467,9 @@ void Call::finish(StatusCode code, std::string_view message) {
 }
 bool Call::ended() const {
   return static_cast<const Stream&>(*this).ended;
+}
+std::string_view Call::traceparent() const {
+  return static_cast<const Stream&>(*this).traceparent;
 }
 io::Loop& Call::loop() const {
   return static_cast<const Stream&>(*this).session.context_.loop;

@@ -21,14 +21,14 @@ class Http2Session;
 
 /// What a server's sessions share.
 struct SessionContext {
-  SessionContext(io::Loop& l, ServerOptions o, std::vector<Method> m, ByteBudget& b,
+  SessionContext(io::Loop& l, ServerOptions o, std::vector<Method> m, io::ByteBudget& b,
                  ServerMetrics counters)
       : loop(l), options(std::move(o)), methods(std::move(m)), budget(b), metrics(counters) {}
 
   io::Loop& loop;
   const ServerOptions options;
   const std::vector<Method> methods;
-  ByteBudget& budget;
+  io::ByteBudget& budget;
   const ServerMetrics metrics;
   std::atomic<size_t> open_calls{0};  // written by the loop alone
 };
@@ -48,6 +48,8 @@ class Stream final : public Call {
   size_t header_bytes = 0;
   std::string path;
   std::string timeout;
+  std::string encoding;
+  std::string traceparent;
   bool is_post = false;
   bool is_grpc = false;
   bool head_refused = false;

@@ -33,7 +33,7 @@ class Echo final : public grpc::CallHandler {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   io::Loop loop(0, 1);
-  grpc::ByteBudget budget(1 << 20);
+  io::ByteBudget budget(1 << 20);
   {
     std::vector<grpc::Method> methods;
     methods.push_back({"/t.T/Echo", [](grpc::Call& call) { return std::make_unique<Echo>(call); }});

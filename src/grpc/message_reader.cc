@@ -1,5 +1,7 @@
 #include "message_reader.h"
 
+#include "gzip.h"
+
 #include <algorithm>
 
 namespace llmd::grpc {
@@ -13,23 +15,45 @@ size_t length_of(const char* prefix) {
 
 }  // namespace
 
+/// Puts what `message` is compressed from in its place.
+MessageReader::Result MessageReader::inflate(std::string_view& message) {
+  switch (inflate_gzip(message, max_, buffers_, inflated_share_, inflated_)) {
+    case Inflated::kWhole:
+      message = inflated_.view();
+      return Result::kMessage;
+    case Inflated::kTooLarge:
+      return Result::kTooLarge;
+    case Inflated::kMalformed:
+      return Result::kMalformed;
+    case Inflated::kNoMemory:
+      break;
+  }
+  return Result::kNoMemory;
+}
+
 MessageReader::Result MessageReader::read(std::string_view& input, std::string_view& message) {
   if (delivered_) {
     gathered_.release();
     share_.force(0);
     delivered_ = false;
   }
+  if (inflated_) {
+    inflated_.release();
+    inflated_share_.force(0);
+  }
   const auto check = [&](const char* prefix) {
     if (length_of(prefix) > max_) return Result::kTooLarge;
-    return prefix[0] != 0 ? Result::kCompressed : Result::kMessage;
+    const bool good = prefix[0] == 0 || (prefix[0] == 1 && gzip_);
+    return good ? Result::kMessage : Result::kCompressed;
   };
   if (gathered_.size() == 0 && input.size() >= kPrefixBytes) {
     if (const auto bad = check(input.data()); bad != Result::kMessage) return bad;
     const size_t length = length_of(input.data());
     if (input.size() - kPrefixBytes >= length) {
+      const bool compressed = input[0] != 0;
       message = input.substr(kPrefixBytes, length);
       input.remove_prefix(kPrefixBytes + length);
-      return Result::kMessage;
+      return compressed ? inflate(message) : Result::kMessage;
     }
   }
   while (!input.empty()) {
@@ -47,7 +71,7 @@ MessageReader::Result MessageReader::read(std::string_view& input, std::string_v
     if (gathered_.size() == kPrefixBytes + length_of(gathered_.data())) {
       message = gathered_.view().substr(kPrefixBytes);
       delivered_ = true;
-      return Result::kMessage;
+      return gathered_.data()[0] != 0 ? inflate(message) : Result::kMessage;
     }
   }
   return Result::kMore;

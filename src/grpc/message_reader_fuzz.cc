@@ -12,9 +12,10 @@ using namespace llmd;
 
 std::string read_all(std::string_view input, size_t step) {
   io::BufferPool buffers;
-  grpc::ByteBudget budget(1 << 20);
+  io::ByteBudget budget(1 << 20);
   std::string seen;
   grpc::MessageReader reader(buffers, budget, 300);
+  reader.accept_gzip();
   for (size_t at = 0; at < input.size(); at += step) {
     std::string_view rest = input.substr(at, step), message;
     for (;;) {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "io/buffer_pool.h"
+#include "io/byte_budget.h"
 
-#include "grpc/byte_budget.h"
 #include "grpc/server.h"
 #include <cstdint>
 #include <span>
@@ -49,7 +49,8 @@ class Gather {
 /// Threading: one loop.
 class OutputQueue {
  public:
-  OutputQueue(io::BufferPool& buffers, ByteBudget& budget) : buffers_(buffers), share_(budget) {}
+  OutputQueue(io::BufferPool& buffers, io::ByteBudget& budget)
+      : buffers_(buffers), share_(budget) {}
 
   /// Appends one message with its framing.
   void push(std::span<const Piece> pieces);
@@ -74,7 +75,7 @@ class OutputQueue {
   void append_own(std::string_view bytes);
 
   io::BufferPool& buffers_;
-  BudgetShare share_;
+  io::BudgetShare share_;
   io::Buffer own_;
   size_t own_sent_ = 0;
   std::vector<Run> runs_;

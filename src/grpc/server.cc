@@ -28,6 +28,8 @@ ServerMetrics ServerMetrics::of(metric::Registry& registry) {
                                       {}})
                              .gauge({}),
           .connections_refused = limit("connections"),
+          .peers_refused = limit("connections-per-peer"),
+          .streams_refused = limit("streams"),
           .headers_refused = limit("header-list"),
           .messages_refused = limit("message"),
           .resets_refused = limit("resets"),
@@ -60,7 +62,16 @@ void Server::State::add(io::Fd fd) {
     --connection_count;
     return;
   }
-  connections.emplace_front(*this, std::move(fd));
+  io::PeerLimit::Place place;
+  if (const auto& limit = context.options.peer_limit) {
+    place = limit->take(io::SocketAddress::of(fd.get(), true));
+    if (!place) {
+      context.metrics.peers_refused.add();
+      --connection_count;
+      return;
+    }
+  }
+  connections.emplace_front(*this, std::move(fd), std::move(place));
   connections.front().self = connections.begin();
 }
 
@@ -76,7 +87,7 @@ void Server::State::finish_stop() {
 }
 
 Server::Server(io::Loop& loop, ServerOptions options, std::vector<Method> methods,
-               ByteBudget& budget, ServerMetrics metrics)
+               io::ByteBudget& budget, ServerMetrics metrics)
     : state_(
           std::make_unique<State>(loop, std::move(options), std::move(methods), budget, metrics)) {}
 

@@ -105,7 +105,7 @@ struct Session::Impl {
 
   void begin_trace() {
     auto& c = *context;
-    const auto [own, parent] = director.tracer_->start(c.headers, loop.host_.rng);
+    const auto [own, parent] = director.tracer_->start(c.headers, loop.host_.rng, std::exchange(carrier, {}));
     const auto text = trace::format_traceparent(own);
     traceparent = arena->copy({text.data(), text.size()});
     if (own.sampled)
@@ -122,6 +122,7 @@ struct Session::Impl {
   static constexpr uint64_t kLoopStride = 256;
   bool made_request_id = false;
   std::string_view traceparent;  // of the forwarded request; empty: as the client sent it
+  std::string_view carrier;      // trace context beside the next head
 
   /// Ends the request: the session is ready for the next one. Returns the arena, in which views of
   /// the request may still be needed.
@@ -612,6 +613,10 @@ Session::~Session() = default;
 
 void Session::restrict_to(std::optional<std::span<const std::string_view>> subset) {
   impl_->subset.addresses = subset;
+}
+
+void Session::carried_by(std::string_view traceparent) {
+  impl_->carrier = traceparent;
 }
 
 void Session::on_headers(std::string_view target, HeaderView headers, bool end_of_stream) {

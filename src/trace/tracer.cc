@@ -72,8 +72,9 @@ Tracer::Tracer(const Settings& settings, const Clock& clock, metric::Registry& m
       clock_(clock),
       dropped_(span_counter(metrics, "dropped")) {}
 
-Tracer::Start Tracer::start(HeaderView headers, Rng& rng) const {
-  const auto parent = parse_traceparent(headers.get("traceparent"));
+Tracer::Start Tracer::start(HeaderView headers, Rng& rng, std::string_view carrier) const {
+  auto parent = parse_traceparent(headers.get("traceparent"));
+  if (!parent) parent = parse_traceparent(carrier);
   if (parent) {
     SpanContext own = *parent;
     own.span = rng.next() | 1;

@@ -102,6 +102,10 @@ TEST_F(TracerTest, FollowsTheCallersDecision) {
   const HeaderField dropped[] = {
       {"traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"}};
   EXPECT_FALSE(always.start(HeaderView(dropped), rng_).own.sampled);
+
+  constexpr std::string_view kCarrier = "00-0000000000000000000000000000abcd-00000000000000ef-01";
+  EXPECT_EQ(always.start(HeaderView(dropped), rng_, kCarrier).own.trace_low, 0xa3ce929d0e0e4736u);
+  EXPECT_EQ(always.start({}, rng_, kCarrier).own.trace_low, 0xabcdu);
 }
 
 TEST_F(TracerTest, SamplesNewTracesByRatio) {

@@ -156,12 +156,12 @@ def normalised(response):
 class Stream:
     """One ext-proc stream. Answers are collected by a thread; wait() takes them in order."""
 
-    def __init__(self, channel, timeout=20):
+    def __init__(self, channel, timeout=20, **call):
         self._out = queue.Queue()
         self._in = queue.Queue()
         stub = channel.stream_stream(METHOD, request_serializer=lambda m: m.SerializeToString(),
                                      response_deserializer=Response.FromString)
-        self._call = stub(iter(self._out.get, None), timeout=timeout)
+        self._call = stub(iter(self._out.get, None), timeout=timeout, **call)
         threading.Thread(target=self._collect, daemon=True).start()
 
     def _collect(self):
@@ -256,9 +256,10 @@ class Epp(Process):
         options.setdefault("config_text", config(self.endpoints_file))
         options.setdefault("drain_timeout", "0s")
         options.setdefault("loops", 2)
+        tracing = "true" if options.pop("tracing", False) else "false"
         arguments = flags({"host": "127.0.0.1", "metrics_host": "127.0.0.1", "grpc_port": self.grpc_port,
                            "grpc_health_port": self.health_port, "metrics_port": self.metrics_port, **options})
-        super().__init__("epp", ["--secure-serving=false", "--metrics-endpoint-auth=false", "--tracing=false", *arguments],
+        super().__init__("epp", ["--secure-serving=false", "--metrics-endpoint-auth=false", f"--tracing={tracing}", *arguments],
                          log_path)
         self.wait_for("picker is ready", lambda: http_ok(f"{self.admin}/readyz"))
 

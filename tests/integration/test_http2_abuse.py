@@ -167,7 +167,7 @@ def test_more_streams_than_announced(peer):
 
 @pytest.mark.parametrize("bytes_, code", [
     (b"\0\0\x01\0\x01", 8),  # promises 65 537 bytes
-    (b"\1\0\0\0\1x", 12),    # compressed
+    (b"\1\0\0\0\1x", 13),    # compressed, and nobody said how
     (b"\0\0\0\0\2\xff\xff", 13),  # no protobuf
 ])
 def test_broken_messages(peer, bytes_, code):

@@ -65,7 +65,7 @@ void StreamMetrics::ended(grpc::StatusCode code, Nanos duration) const {
 }
 
 ExtProcLoop::ExtProcLoop(io::Loop& l, route::Director& shared, metric::Registry& registry,
-                         const ExtProcOptions& o, grpc::ByteBudget& b)
+                         const ExtProcOptions& o, io::ByteBudget& b)
     : loop(l),
       options(o),
       budget(b),
@@ -150,7 +150,7 @@ struct ExtProc::State final : io::Pollable {
   metric::Registry& metrics;
   ExtProcOptions options;
   const Clock& clock;
-  grpc::ByteBudget budget;
+  io::ByteBudget budget;
   std::vector<std::unique_ptr<Worker>> workers;
   io::Fd listener;
   std::unique_ptr<io::Timer> accept_retry;

@@ -35,12 +35,12 @@ class StreamMetrics {
 /// What the calls of one loop share.
 struct ExtProcLoop {
   ExtProcLoop(io::Loop& loop, route::Director& director, metric::Registry& registry,
-              const ExtProcOptions& options, grpc::ByteBudget& budget);
+              const ExtProcOptions& options, io::ByteBudget& budget);
   ~ExtProcLoop();
 
   io::Loop& loop;
   const ExtProcOptions& options;
-  grpc::ByteBudget& budget;
+  io::ByteBudget& budget;
   const StreamMetrics metrics;
   route::LoopDirector director;
   std::unique_ptr<grpc::Health> health;
@@ -116,7 +116,7 @@ class ExtProcCall final : public grpc::CallHandler, route::SessionSink {
   std::string head_;  // the request's HeaderMap
   std::vector<HeaderField> headers_;
   io::Buffer body_;
-  grpc::BudgetShare body_share_;
+  io::BudgetShare body_share_;
   std::string metadata_;
   std::vector<std::string_view> subset_;
   const TimePoint opened_ = shared_.loop.turn_time();

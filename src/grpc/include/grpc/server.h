@@ -2,11 +2,12 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "io/byte_budget.h"
 #include "io/loop.h"
+#include "io/peer_limit.h"
 #include "io/socket.h"
 #include "metric/registry.h"
 
-#include "grpc/byte_budget.h"
 #include "grpc/status.h"
 #include <cstdint>
 #include <functional>
@@ -38,6 +39,8 @@ class Call {
   void finish(StatusCode code, std::string_view message = {});
 
   bool ended() const;
+  /// The W3C trace context in the call's metadata; "" when there is none.
+  std::string_view traceparent() const;
   io::Loop& loop() const;
 
  protected:
@@ -67,12 +70,15 @@ struct Method {
 };
 
 struct ServerOptions {
-  std::string host = "0.0.0.0";                // address literal
-  uint16_t port = 0;                           // 0: chosen by the system
-  size_t connections_max = 0;                  // more are closed at once; 0: no limit
+  std::string host = "0.0.0.0";  // address literal
+  uint16_t port = 0;             // 0: chosen by the system
+  size_t connections_max = 0;    // more are closed at once; 0: no limit
+  /// Closes what a peer opens beyond its share; one for all servers of a process. Null: no limit.
+  std::shared_ptr<io::PeerLimit> peer_limit;
   uint32_t streams_max = 256;                  // concurrent calls of a connection
   uint32_t header_list_bytes_max = 64 * 1024;  // of a call, uncompressed, 32 more per line
-  size_t message_bytes_max = 4u << 20;         // received; larger ends the call: RESOURCE_EXHAUSTED
+  /// Received, and once decompressed; larger ends the call: RESOURCE_EXHAUSTED.
+  size_t message_bytes_max = 4u << 20;
   uint32_t stream_window_bytes = 128 * 1024;
   uint32_t connection_window_bytes = 8u << 20;
   /// A call with more unsent bytes of its own than this is granted no further window, so a stalled
@@ -91,8 +97,8 @@ struct ServerOptions {
 /// Counters of reached limits, by the label `limit`. Handles write nothing by default.
 struct ServerMetrics {
   metric::Gauge connections;
-  metric::Counter connections_refused, headers_refused, messages_refused, resets_refused,
-      control_frames_refused, stalls, timeouts, protocol_errors;
+  metric::Counter connections_refused, peers_refused, streams_refused, headers_refused,
+      messages_refused, resets_refused, control_frames_refused, stalls, timeouts, protocol_errors;
   static ServerMetrics of(metric::Registry& registry);
 };
 
@@ -100,12 +106,13 @@ struct ServerMetrics {
 ///
 /// Flow control: the connection's window is given back on receipt, so a stalled call never stops
 /// the others; a call's window follows its unsent output. Output obeys the peer's windows.
-/// Compressed messages are refused (UNIMPLEMENTED). Threading: the loop's thread, except
-/// hand_over() and the counts; construct and destroy there too, or while the loop does not run.
+/// Messages may be compressed with gzip; other encodings are refused (UNIMPLEMENTED). Threading:
+/// the loop's thread, except hand_over() and the counts; construct and destroy there too, or while
+/// the loop does not run.
 class Server {
  public:
   /// `budget` bounds what is buffered, over all servers that share it, and outlives them.
-  Server(io::Loop& loop, ServerOptions options, std::vector<Method> methods, ByteBudget& budget,
+  Server(io::Loop& loop, ServerOptions options, std::vector<Method> methods, io::ByteBudget& budget,
          ServerMetrics metrics = {});
   /// Aborts all calls.
   ~Server();

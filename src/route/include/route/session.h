@@ -73,6 +73,9 @@ class Session {
   /// `subset`: "ip:port", of which only the ip counts. Nothing: no limit; empty: none is left. The
   /// views stay valid until the request ends.
   void restrict_to(std::optional<std::span<const std::string_view>> subset);
+  /// A trace context that carries the next request, used when its head has none. The view stays
+  /// valid until on_headers() has returned.
+  void carried_by(std::string_view traceparent);
   /// The request's head. `headers` and `target` (path with query) stay valid until the request
   /// ends.
   void on_headers(std::string_view target, HeaderView headers, bool end_of_stream);

@@ -32,7 +32,8 @@ class Tracer {
     uint64_t parent = 0;  // the caller's span; 0: none
   };
   /// A child of the caller's trace, sampled as the caller says; or a new trace, sampled by ratio.
-  Start start(HeaderView headers, Rng& rng) const;
+  /// Without a trace context in `headers`, `carrier` is that of whoever carries the request.
+  Start start(HeaderView headers, Rng& rng, std::string_view carrier = {}) const;
 
   /// Takes the spans of an ended request, all of them closed.
   void finish(const Trace& trace);

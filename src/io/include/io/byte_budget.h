@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace llmd::grpc {
+namespace llmd::io {
 
 /// A bound on the bytes that a process buffers for its peers, over all loops. Threading: any. Cost:
 /// one atomic addition; holders ask in steps of a buffer's growth, not per byte.
@@ -57,4 +57,4 @@ class BudgetShare {
   uint64_t held_ = 0;
 };
 
-}  // namespace llmd::grpc
+}  // namespace llmd::io
