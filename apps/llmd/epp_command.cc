@@ -2,6 +2,7 @@
 #include "epp_options.h"
 #include "picker_process.h"
 
+#include "base/rng.h"
 #include "frontend/ext_proc.h"
 
 #include <fmt/format.h>
@@ -25,6 +26,9 @@ frontend::ExtProcOptions ext_proc_options(const EppOptions& options, size_t loop
   o.loops = loops;
   o.seed = options.seed;
   o.limits.connections_max = options.connections_max;
+  if (options.connections_per_peer > 0)
+    o.limits.peer_limit =
+        std::make_shared<io::PeerLimit>(options.connections_per_peer, random_seed());
   o.limits.streams_max = options.streams_max;
   o.limits.header_list_bytes_max = static_cast<uint32_t>(options.header_list_bytes_max);
   o.limits.message_bytes_max = options.message_bytes_max;
@@ -36,6 +40,7 @@ frontend::ExtProcOptions ext_proc_options(const EppOptions& options, size_t loop
   o.skip_response_body = options.skip_response_body;
   o.subset_filter = options.subset_filter;
   o.emit_scores = options.emit_scores;
+  o.untrusted_clients = options.untrusted_clients;
   o.health_checking = options.health_checking;
   o.stream_metrics = options.stream_metrics;
   return o;
@@ -62,7 +67,8 @@ Result<int> serve(PickerProcess& picker, const EppOptions& options) {
 
   return picker.run({.address = fmt::format("{}:{}", options.host, ext_proc.port()),
                      .stop = [&ext_proc](Nanos grace) { ext_proc.stop(grace); },
-                     .on_drain = [&health] { health.refresh(); }});
+                     .on_drain = [&health] { health.refresh(); },
+                     .on_credentials = {}});
 }
 
 }  // namespace

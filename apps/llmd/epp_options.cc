@@ -115,6 +115,8 @@ void add_own_flags(CLI::App& app, EppOptions& o) {
                  "the same for PING, SETTINGS, PRIORITY and empty frames")
       ->check(CLI::Range(1u, 1'000'000u));
   app.add_option("--max-connections", o.connections_max, "per loop; 0: no limit");
+  app.add_option("--max-connections-per-peer", o.connections_per_peer,
+                 "more from one proxy's address are closed; 0: no limit");
 }
 
 }  // namespace

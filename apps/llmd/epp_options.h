@@ -30,6 +30,7 @@ struct EppOptions : PickerOptions {
   uint32_t resets_per_second = 100;
   uint32_t control_frames_per_second = 100;
   size_t connections_max = 0;
+  size_t connections_per_peer = 0;
 };
 
 /// Reads the command line and the environment; as parse_picker_flags().

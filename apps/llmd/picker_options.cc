@@ -40,6 +40,13 @@ void add_common_flags(CLI::App& app, PickerOptions& o) {
   app.add_flag("--allow-experimental-plugins", o.allow_experimental_plugins,
                "let Alpha plugins load");
 
+  app.add_flag(
+      "--untrusted-clients", o.untrusted_clients,
+      "do not hear, nor pass on, headers by which clients choose objective, fairness id or "
+      "another model");
+  app.add_option("--upstream-api-key-file", o.upstream_api_key_file,
+                 "file with the API key that is sent to model servers; reloaded when it changes");
+
   app.add_option("--ready-port", o.ready_port, "a port of its own for /ready; 0: none");
   app.add_option("--metrics-host", o.metrics_host, "address of the admin port");
   app.add_option("--metrics-port", o.metrics_port,

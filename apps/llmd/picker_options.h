@@ -23,6 +23,9 @@ struct PickerOptions {
   std::string config_file;
   std::string config_text;
   bool allow_experimental_plugins = false;
+  bool untrusted_clients = false;
+  std::string client_api_keys_file;   // "": clients need no key
+  std::string upstream_api_key_file;  // "": none is sent to model servers
 
   uint16_t ready_port = 0;  // 0: readiness is only on the metrics port
   uint16_t metrics_port = 9090;

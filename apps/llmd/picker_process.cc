@@ -122,9 +122,23 @@ Status PickerProcess::start_tracing() {
   return {};
 }
 
+Status PickerProcess::read_credentials() {
+  const frontend::CredentialFiles::Paths paths = {options_.client_api_keys_file,
+                                                  options_.upstream_api_key_file};
+  if (paths.client_keys.empty() && paths.upstream_key.empty()) return {};
+  LLMD_TRY_ASSIGN(credentials_, frontend::CredentialFiles::open(
+                                    paths, metrics_, [this](const frontend::CredentialsPtr& keys) {
+                                      scraper_.authorize(keys->upstream_authorization);
+                                      if (on_credentials_) on_credentials_(keys);
+                                    }));
+  scraper_.authorize(credentials_->current()->upstream_authorization);
+  return {};
+}
+
 Status PickerProcess::start() {
   expose_build();
   LLMD_TRY(start_tracing());
+  LLMD_TRY(read_credentials());
   io::raise_file_limit(kFilesWanted);
   const config::Environment environment{.registry = plugins_,
                                         .state = state_,
@@ -179,6 +193,7 @@ void PickerProcess::every(io::Timer& timer, Nanos interval, std::function<void()
 void PickerProcess::on_signal(int signal) {
   if (signal == SIGHUP) {
     if (reloader_) reloader_->reload();
+    if (credentials_) credentials_->reload();
   } else {
     drain_.on_signal(signal);
     if (on_drain_) on_drain_();
@@ -188,9 +203,13 @@ void PickerProcess::on_signal(int signal) {
 int PickerProcess::run(FrontEnd front_end) {
   stop_ = std::move(front_end.stop);
   on_drain_ = std::move(front_end.on_drain);
+  on_credentials_ = std::move(front_end.on_credentials);
   every(pool_timer_, options_.refresh_prometheus_metrics_interval,
         [this] { pool_metrics_.refresh(real_clock().now()); });
-  if (reloader_) every(reload_timer_, kReloadTick, [this] { reloader_->tick(); });
+  every(reload_timer_, kReloadTick, [this] {
+    if (reloader_) reloader_->tick();
+    if (credentials_) credentials_->tick();
+  });
   serving_ = true;
   log::info("serving", {{"address", front_end.address},
                         {"admin", fmt::format("{}:{}", options_.metrics_host, admin_->port())},

@@ -11,6 +11,7 @@
 #include "fleet/fleet.h"
 #include "fleet/pool_metrics.h"
 #include "fleet/scraper.h"
+#include "frontend/credentials.h"
 #include "io/loop.h"
 #include "io/signals.h"
 #include "metric/registry.h"
@@ -43,6 +44,8 @@ class PickerProcess {
     std::string address;              // for the log
     std::function<void(Nanos)> stop;  // ends serving; see Drain
     std::function<void()> on_drain;   // at the signal, on the control loop; may be empty
+    /// Keys have changed; on the control loop; may be empty.
+    std::function<void(const frontend::CredentialsPtr&)> on_credentials;
   };
   /// Serves until SIGTERM or SIGINT; returns the exit code. Requires: start(), and that the front
   /// end serves.
@@ -52,6 +55,10 @@ class PickerProcess {
   metric::Registry& metrics() { return metrics_; }
   fleet::Fleet& fleet() { return fleet_; }
   route::Director& director() { return director_; }
+  /// Null when no file of keys was given.
+  frontend::CredentialsPtr credentials() const {
+    return credentials_ ? credentials_->current() : nullptr;
+  }
   size_t loops() const { return loops_; }
   bool draining() const { return drain_.draining(); }
 
@@ -59,6 +66,7 @@ class PickerProcess {
   Result<std::unique_ptr<fleet::Discovery>> make_discovery(const config::Loaded& loaded);
   void publish(config::Loaded loaded);
   Status start_tracing();
+  Status read_credentials();
   Status start_admin();
   void every(io::Timer& timer, Nanos interval, std::function<void()> work);
   void on_signal(int signal);
@@ -80,12 +88,14 @@ class PickerProcess {
   fleet::Scraper scraper_;
   fleet::PoolMetrics pool_metrics_;
   std::optional<config::Reloader> reloader_;
+  std::unique_ptr<frontend::CredentialFiles> credentials_;
   std::optional<fleet::DiscoveryThread> discovery_;
   std::optional<admin::Server> admin_;
   io::Timer pool_timer_, reload_timer_;
   bool serving_ = false;
   std::function<void(Nanos)> stop_;
   std::function<void()> on_drain_;
+  std::function<void(const frontend::CredentialsPtr&)> on_credentials_;
   Drain drain_;
 };
 

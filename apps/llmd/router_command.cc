@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 namespace llmd {
 namespace {
 
@@ -24,13 +26,25 @@ frontend::ProxyOptions proxy_options(const RouterOptions& options, PickerProcess
   o.headers_max = options.headers_max;
   o.connections_max = options.connections_max;
   o.connections_per_peer = options.connections_per_peer;
+  o.buffered_bytes_max = static_cast<uint64_t>(options.buffered_bytes_max);
   o.probe.emplace(picker.metrics());
   o.head_timeout = options.header_timeout;
   o.body_timeout = options.body_idle_timeout;
+  o.request_timeout = options.request_timeout;
   o.connect_timeout = options.connect_timeout;
   o.response_timeout = options.first_byte_timeout;
   o.stream_idle_timeout = options.stream_idle_timeout;
   o.hide_endpoint = options.hide_served_endpoint;
+  o.untrusted_clients = options.untrusted_clients;
+  o.credentials = picker.credentials();
+  auto& refusals = picker.metrics().family({"llmd_client_auth_refusals_total",
+                                            metric::Kind::kCounter,
+                                            "Requests refused with 401, by what was wrong.",
+                                            {"reason"},
+                                            {},
+                                            {}});
+  o.refused_without_key = refusals.counter(std::array<std::string_view, 1>{"missing"});
+  o.refused_with_unknown_key = refusals.counter(std::array<std::string_view, 1>{"unknown"});
   o.forward_delay =
       picker.metrics()
           .family({"llmd_router_overhead_seconds",
@@ -63,9 +77,12 @@ int run_router(int argc, char** argv) {
         frontend::Proxy proxy(picker.director(), picker.fleet(), proxy_options(options, picker));
         LLMD_TRY(proxy.start());
         warn_of_endless_waits(options);
-        return picker.run({.address = fmt::format("{}:{}", options.host, proxy.port()),
-                           .stop = [&proxy](Nanos grace) { proxy.stop(grace); },
-                           .on_drain = {}});
+        return picker.run(
+            {.address = fmt::format("{}:{}", options.host, proxy.port()),
+             .stop = [&proxy](Nanos grace) { proxy.stop(grace); },
+             .on_drain = {},
+             .on_credentials =
+                 [&proxy](const frontend::CredentialsPtr& c) { proxy.set_credentials(c); }});
       });
 }
 

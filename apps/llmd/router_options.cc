@@ -9,6 +9,8 @@ std::optional<int> parse_router_options(RouterOptions& o, int argc, char** argv)
   app.option_defaults()->always_capture_default();
   app.add_option("--host", o.host, "address to listen on");
   app.add_option("--port", o.port, "port for clients; 0 takes a free one");
+  app.add_option("--client-api-keys-file", o.client_api_keys_file,
+                 "file of the API keys that clients may use; reloaded when it changes");
   add_quantity(app, "--max-request-header-bytes", o.header_bytes_max,
                "larger request heads get 431");
   app.add_option("--max-request-headers", o.headers_max, "request heads with more lines get 431")
@@ -17,6 +19,8 @@ std::optional<int> parse_router_options(RouterOptions& o, int argc, char** argv)
                  "of clients, per loop; more wait to be accepted; 0: no limit");
   app.add_option("--max-connections-per-peer", o.connections_per_peer,
                  "more from one client address are closed; 0: no limit");
+  add_quantity(app, "--max-buffered-bytes", o.buffered_bytes_max,
+               "of request bodies, of all clients together; requests beyond it get 503");
   app.add_flag("--hide-served-endpoint", o.hide_served_endpoint,
                "do not tell clients which endpoint answered");
 
@@ -24,6 +28,7 @@ std::optional<int> parse_router_options(RouterOptions& o, int argc, char** argv)
                "for a request's head to arrive whole; 0: none, as for those below");
   add_duration(app, "--body-idle-timeout", o.body_idle_timeout,
                "between two arrivals of a request's body");
+  add_duration(app, "--request-timeout", o.request_timeout, "for a request to arrive whole");
   add_duration(app, "--connect-timeout", o.connect_timeout, "for a connection to an endpoint");
   add_duration(app, "--first-byte-timeout", o.first_byte_timeout,
                "from the end of a request to the head of its answer");

@@ -23,6 +23,7 @@ class Target final : http::CallHandler {
     metric::Counter poll_errors;
     metric::Counter extract_errors;
     size_t& seen;
+    const std::string& authorization;
   };
 
   Target(Shared shared, EndpointPtr endpoint, const MetricsSource::Options& source,
@@ -65,6 +66,8 @@ class Target final : http::CallHandler {
     http::CallRequest request;
     request.target = source_.path;
     request.host = host_;
+    const HeaderField authorization{"Authorization", shared_.authorization};
+    if (!shared_.authorization.empty()) request.headers = {&authorization, 1};
     call_.start(destination_, request);
     timer_.arm(shared_.options.timeout, [this] {
       call_.abort();
@@ -187,6 +190,7 @@ struct Scraper::State {
   http::Client client;
   metric::Counter poll_errors, extract_errors;
   size_t seen = 0;
+  std::string authorization;
 
   const MetricsSource* source = nullptr;
   const MetricsExtractor* extractor = nullptr;
@@ -223,9 +227,9 @@ struct Scraper::State {
           target = std::move(it->second);
           target->replace(endpoint);
         } else if (const auto* engine = engine_of(*endpoint)) {
-          target = std::make_unique<Target>(
-              Target::Shared{loop, client, options, poll_errors, extract_errors, seen}, endpoint,
-              source->options(), *engine);
+          target = std::make_unique<Target>(Target::Shared{loop, client, options, poll_errors,
+                                                           extract_errors, seen, authorization},
+                                            endpoint, source->options(), *engine);
         }
         if (!target) next.erase(endpoint->generation());
       }
@@ -254,6 +258,10 @@ void Scraper::configure(const MetricsSource* source, const MetricsExtractor* ext
   state_->extractor = extractor;
   state_->owner = std::move(owner);
   state_->update(state_->fleet.snapshot());
+}
+
+void Scraper::authorize(std::string authorization) {
+  state_->authorization = std::move(authorization);
 }
 
 size_t Scraper::seen() const {

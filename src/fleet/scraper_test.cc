@@ -36,12 +36,14 @@ class Engine {
   int status = 200;
   std::string page = "vllm:num_requests_waiting 3\n";
   int asked = 0;
+  std::string authorization;  // of the last request
 
  private:
   struct Handler final : http::RequestHandler {
     explicit Handler(Engine& e) : engine(e) {}
     void on_request_end(http::Exchange& exchange, std::string_view) override {
       ++engine.asked;
+      engine.authorization = exchange.head().headers.get("authorization");
       exchange.respond(engine.status, {}, engine.page);
     }
     Engine& engine;
@@ -73,6 +75,16 @@ class ScraperTest : public ::testing::Test {
   ScrapeOptions options_;
   std::unique_ptr<Scraper> scraper_;
 };
+
+TEST_F(ScraperTest, SendsTheKeyOfTheServers) {
+  Engine engine(loop_);
+  fleet_.set({spec("a", engine.port())});
+  start();
+  ASSERT_TRUE(pump(loop_, [&] { return engine.asked > 0; }));
+  EXPECT_EQ(engine.authorization, "");
+  scraper_->authorize("Bearer up-key");
+  ASSERT_TRUE(pump(loop_, [&] { return engine.authorization == "Bearer up-key"; }));
+}
 
 TEST_F(ScraperTest, StoresWhatThePageSays) {
   Engine engine(loop_);

@@ -10,14 +10,14 @@ namespace llmd::http {
 
 inline constexpr uint8_t kTokenChar = 1;   // names and methods
 inline constexpr uint8_t kValueChar = 2;   // visible, blank, tab, and bytes above 127
-inline constexpr uint8_t kTargetChar = 4;  // visible ASCII
+inline constexpr uint8_t kTargetChar = 4;  // visible ASCII but the fragment's mark
 inline constexpr uint8_t kHostChar = 8;    // of a host with port
 
 inline constexpr std::array<uint8_t, 256> kCharClass = [] {
   std::array<uint8_t, 256> table{};
   for (unsigned c = 0; c < 256; ++c) {
     if ((c >= 0x20 && c != 0x7f) || c == '\t') table[c] |= kValueChar;
-    if (c > 0x20 && c < 0x7f) table[c] |= kTargetChar;
+    if (c > 0x20 && c < 0x7f && c != '#') table[c] |= kTargetChar;
     const bool alnum = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z' && c < 128);
     if (alnum) table[c] |= kTokenChar | kHostChar;
   }

@@ -121,6 +121,8 @@ bool is_hop_by_hop(std::string_view name) {
       return is("trailer") || is("upgrade");
     case 10:
       return is("connection") || is("keep-alive");
+    case 14:
+      return is("http2-settings");
     case 16:
       return is("proxy-connection");
     case 17:

@@ -77,7 +77,8 @@ std::string_view read_special(const HeaderField& field, Common& common) {
       if (is("expect")) common.expect = field.value;
       break;
     case 7:
-      if (is("upgrade")) common.upgrade = true;
+      // An offer of h2c, which some clients make with every first request, needs no answer.
+      if (is("upgrade") && !equals_ignore_case(field.value, "h2c")) common.upgrade = true;
       break;
     case 10:
       if (is("connection")) read_connection(field.value, common);
@@ -124,16 +125,22 @@ std::expected<Common, ParseFault> parse_fields(std::string_view lines, size_t he
   return common;
 }
 
-/// The path and query of a request target; "" when it has none of the forms we serve.
-std::string_view origin_form(std::string_view target) {
-  if (target.starts_with('/') || target == "*") return target;
+/// What a request target says. `path` (with query) is "" when it has none of the forms we serve.
+struct Target {
+  std::string_view path;
+  std::string_view authority;  // of an absolute URL
+};
+
+Target read_target(std::string_view target) {
+  if (target.starts_with('/') || target == "*") return {target, {}};
   const size_t scheme = target.find("://");
   if (scheme != 4 && scheme != 5) return {};
   if (!equals_ignore_case(target.substr(0, scheme), scheme == 4 ? "http" : "https")) return {};
   const auto rest = target.substr(scheme + 3);
-  const size_t path = rest.find_first_of("/?");
-  if (path == rest.npos) return "/";
-  return rest[path] == '/' ? rest.substr(path) : std::string_view{};
+  const size_t path = std::min(rest.find_first_of("/?"), rest.size());
+  const auto authority = rest.substr(0, path);
+  if (path == rest.size()) return {"/", authority};
+  return rest[path] == '/' ? Target{rest.substr(path), authority} : Target{};
 }
 
 }  // namespace
@@ -171,13 +178,19 @@ std::expected<RequestHead, ParseFault> parse_request_head(std::string_view head,
   if (!version) return std::unexpected(version.error());
   request.minor_version = *version;
   if (request.method == "CONNECT") return bad("CONNECT is not supported", 501);
-  request.target = origin_form(target);
-  if (request.target.empty()) return bad("malformed request target");
+  const auto [path, authority] = read_target(target);
+  request.target = path;
+  if (path.empty() || (path == "*" && request.method != "OPTIONS"))
+    return bad("malformed request target");
 
   auto common = parse_fields(head.substr(line_end + 1), headers_max, fields);
   if (!common) return std::unexpected(common.error());
   request.headers = std::span<const HeaderField>(fields);
+  if (common->upgrade) return bad("upgrades are not supported", 501);
   if (common->hosts == 0 && *version == 1) return bad("no Host");
+  if (common->hosts == 1 && path.data() != target.data() &&
+      !equals_ignore_case(request.headers.get("host"), authority))
+    return bad("Host differs from the request target");
   if (common->chunked && *version == 0) return bad("Transfer-Encoding in HTTP/1.0");
   if (common->chunked) {
     request.framing = Framing::kChunked;
@@ -190,7 +203,6 @@ std::expected<RequestHead, ParseFault> parse_request_head(std::string_view head,
     request.expects_continue = *version == 1;
   }
   request.keep_alive = !common->close && (*version == 1 || common->keep_alive);
-  request.upgrade = common->upgrade;
   return request;
 }
 

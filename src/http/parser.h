@@ -12,8 +12,9 @@
 /// nothing can be smuggled past this process (or to it): any Transfer-Encoding but one `chunked`,
 /// Transfer-Encoding together with Content-Length or in HTTP/1.0, a Content-Length that is
 /// repeated, a list or not plain digits, folded lines, blanks before a colon, bare CR or LF,
-/// control characters, no or more than one Host, other spacing in the first line, chunk sizes that
-/// are not 1 to 15 hex digits.
+/// control characters, no or more than one Host, a Host other than that of an absolute target, a
+/// target with a fragment, upgrades but for an offer of h2c, other spacing in the first line, chunk
+/// sizes that are not 1 to 15 hex digits.
 namespace llmd::http {
 
 /// Why a message is refused, and the status that tells a client so.

@@ -58,14 +58,20 @@ TEST(RequestHead, HoldsWhatWasSent) {
 }
 
 TEST(RequestHead, CutsAbsoluteTargetsDownToThePath) {
-  const auto target = [](std::string_view text) {
-    const std::string bytes = "GET " + std::string(text) + " HTTP/1.1\r\nHost: a\r\n\r\n";
+  const auto target = [](std::string_view text, std::string_view method = "GET") {
+    std::string bytes(method);
+    bytes.append(" ").append(text).append(" HTTP/1.1\r\nHost: GW:80\r\n\r\n");
     const auto head = request(bytes);
     return head ? std::string(head->target) : "";
   };
-  EXPECT_EQ(target("http://gw/v1/models?x=1"), "/v1/models?x=1");
-  EXPECT_EQ(target("HTTPS://gw"), "/");
-  EXPECT_EQ(target("*"), "*");
+  EXPECT_EQ(target("http://gw:80/v1/models?x=1"), "/v1/models?x=1");
+  EXPECT_EQ(target("HTTPS://gw:80"), "/");
+  EXPECT_EQ(target("http://other/v1/models"), "");
+  EXPECT_EQ(target("http://user@gw:80/"), "");
+  EXPECT_EQ(target("http:///v1/models"), "");
+  EXPECT_EQ(target("/v1/models#x"), "");
+  EXPECT_EQ(target("*", "OPTIONS"), "*");
+  EXPECT_EQ(target("*"), "");
   EXPECT_EQ(target("ftp://gw/x"), "");
   EXPECT_EQ(target("v1/models"), "");
 }
@@ -113,6 +119,9 @@ TEST(RequestHead, RefusesWhatCouldBeReadInTwoWays) {
       {start + "X: a\r\n\n", 400},
       {start + "Host: b\r\n\r\n", 400},
       {start + "Expect: 200-ok\r\n\r\n", 417},
+      {start + "Upgrade: websocket\r\n\r\n", 501},
+      {start + "Upgrade: h2c, foo\r\n\r\n", 501},
+      {start + "Upgrade: h2c\r\nUpgrade: foo\r\n\r\n", 501},
       {"GET / HTTP/1.1\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\nHost: a@b\r\n\r\n", 400},

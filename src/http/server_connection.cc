@@ -18,6 +18,8 @@ constexpr size_t kStreamReadBytes = 64 * 1024;
 constexpr size_t kBodyFirstBytes = 8u << 20;
 constexpr size_t kLingerBytesMax = 1u << 20;
 constexpr Nanos kLingerTimeout = std::chrono::seconds(2);
+/// Blank lines that are ignored before a request line.
+constexpr int kBlankLinesMax = 4;
 /// Reads in a row before other connections get their turn.
 constexpr int kStepsMax = 32;
 
@@ -29,6 +31,7 @@ ServerConnection::ServerConnection(Server::State& server, io::Fd fd, io::PeerLim
       fd_(std::move(fd)),
       deadline_(server.loop, [this] { on_deadline(); }),
       handler_(server.factory()) {
+  if (server.options.body_budget) body_share_.emplace(*server.options.body_budget);
   server_.loop.watch(fd_.get(), *this);
   deadline_.set(server_.options.head_timeout);
 }
@@ -126,10 +129,17 @@ bool ServerConnection::read_into(io::Buffer& buffer, size_t limit) {
 
 bool ServerConnection::find_head() {
   if (head_bytes_ == 0 && in_.view().starts_with("\r\n")) {
-    // Blank lines before a request line are ignored (RFC 9112 §2.2).
+    // Blank lines before a request line are ignored (RFC 9112 §2.2), but keep nothing open.
+    if (++blank_lines_ > kBlankLinesMax) {
+      refuse(400, "too many blank lines before a request");
+      return true;
+    }
     in_.consume(2);
     scanner_.reset();
-    if (in_.size() == 0) state_ = State::kIdle;
+    if (in_.size() == 0) {
+      state_ = State::kIdle;
+      deadline_.set(server_.options.idle_timeout);
+    }
     return true;
   }
   const size_t found = scanner_.scan(in_.view());
@@ -214,17 +224,44 @@ void ServerConnection::place_body() {
   body_.append(rest);
   in_.resize_down(head_bytes_);
   body_bytes_ = rest.size();
-  if (body_bytes_ > 0) deliver(rest, body_.view(), false);
+  if (body_bytes_ > 0 && charge_body()) deliver(rest, body_.view(), false);
+}
+
+/// Counts what has come of the body, not what was promised. False: the process holds as much as it
+/// may, and the request is refused.
+bool ServerConnection::charge_body() {
+  constexpr size_t kStep = 64 * 1024;
+  if (!body_share_ || body_share_->resize((body_.size() + kStep - 1) / kStep * kStep)) return true;
+  server_.count(ClientLimit::kBufferedBytes);
+  refuse(503, "too many request bytes are buffered");
+  return false;
+}
+
+void ServerConnection::release_body() {
+  body_.release();
+  if (body_share_) body_share_->resize(0);
 }
 
 bool ServerConnection::read_body() {
   if (body_paused_) return false;
   if (!readable_) {
-    deadline_.set(server_.options.body_timeout);
+    await_body();
     return false;
   }
   if (head_.framing == Framing::kChunked) return read_chunked_body();
   return behind_head_ ? read_body_behind_head() : read_sized_body();
+}
+
+/// Limits the wait for more of the body: each arrival, and the request as a whole.
+void ServerConnection::await_body() {
+  const auto& options = server_.options;
+  Nanos wait = options.body_timeout;
+  if (options.request_timeout > Nanos(0)) {
+    const Nanos left =
+        std::max(Nanos(began_ + options.request_timeout - server_.loop.turn_time()), Nanos(1));
+    if (wait == Nanos(0) || left < wait) wait = left;
+  }
+  deadline_.set(wait);
 }
 
 bool ServerConnection::read_body_behind_head() {
@@ -248,7 +285,7 @@ bool ServerConnection::read_sized_body() {
   if (!read_into(body_, std::min<uint64_t>(left, body_.room_size()))) return false;
   const auto news = body_.view().substr(before);
   body_bytes_ += news.size();
-  deliver(news, body_.view(), body_bytes_ == head_.content_length);
+  if (charge_body()) deliver(news, body_.view(), body_bytes_ == head_.content_length);
   return true;
 }
 
@@ -275,6 +312,7 @@ void ServerConnection::decode_chunks(size_t from) {
   body_.resize_down(from + result.data.size());
   body_bytes_ += result.data.size();
   if (body_bytes_ > server_.options.body_bytes_max) return refuse(413, "request body too large");
+  if (!charge_body()) return;
   const bool complete = result.status == ChunkDecoder::Status::kDone;
   if (complete || !result.data.empty()) deliver({raw, result.data.size()}, body_.view(), complete);
 }
@@ -315,7 +353,8 @@ void ServerConnection::leave_exchange() {
   state_ = State::kIdle;
   answer_ = Answer::kNone;
   head_bytes_ = 0;
-  body_.release();
+  blank_lines_ = 0;
+  release_body();
   if (next_in_) {
     in_ = std::move(next_in_);
   } else {
@@ -367,7 +406,7 @@ void ServerConnection::refuse(int status, std::string_view what) {
 void ServerConnection::linger() {
   state_ = State::kLingering;
   linger_bytes_ = 0;
-  body_.release();
+  release_body();
   next_in_.release();
   if (!blocked_) ::shutdown(fd_.get(), SHUT_WR);
   deadline_.set(kLingerTimeout);
@@ -392,9 +431,12 @@ void ServerConnection::on_deadline() {
     case State::kHead:
       server_.count(ClientLimit::kHeadTimeout);
       return refuse(408, "the request head did not arrive in time");
-    case State::kBody:
-      server_.count(ClientLimit::kBodyTimeout);
+    case State::kBody: {
+      const Nanos limit = server_.options.request_timeout;
+      const bool whole = limit > Nanos(0) && server_.loop.clock().now() >= began_ + limit;
+      server_.count(whole ? ClientLimit::kRequestTimeout : ClientLimit::kBodyTimeout);
       return refuse(408, "the request body did not arrive in time");
+    }
     case State::kAnswering:
       if (!blocked_) return;
       server_.count(ClientLimit::kWriteTimeout);

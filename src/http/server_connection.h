@@ -79,7 +79,10 @@ class ServerConnection final : public Exchange, public io::Pollable, public io::
   bool find_head();
   void begin_exchange(size_t head_bytes);
   void place_body();
+  bool charge_body();
+  void release_body();
   bool read_body();
+  void await_body();
   bool read_body_behind_head();
   bool read_sized_body();
   bool read_chunked_body();
@@ -129,6 +132,7 @@ class ServerConnection final : public Exchange, public io::Pollable, public io::
   std::vector<HeaderField> fields_;
   HeadScanner scanner_;
   ChunkDecoder decoder_;
+  int blank_lines_ = 0;  // before the current request
   size_t head_bytes_ = 0;
   size_t in_used_ = 0;       // bytes of in_ that belong to the current exchange
   uint64_t body_bytes_ = 0;  // received so far, decoded
@@ -136,6 +140,7 @@ class ServerConnection final : public Exchange, public io::Pollable, public io::
   io::Buffer in_;
   io::Buffer next_in_;
   io::Buffer body_;
+  std::optional<io::BudgetShare> body_share_;
   io::Buffer out_;
   TimePoint began_{};
   TimePoint received_{};

@@ -317,6 +317,7 @@ TEST_F(ServerTest, RefusesBadMessagesWithTheirStatus) {
            std::string(1001, 'x'),
        "413"},
       {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", "400"},
+      {"\r\n\r\n\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "400"},
   };
   for (const auto& [bytes, status] : cases) {
     script.heard.clear();
@@ -331,6 +332,33 @@ TEST_F(ServerTest, RefusesBadMessagesWithTheirStatus) {
   const auto page = metrics.render();
   EXPECT_NE(page.find("llmd_client_limits_total{limit=\"body\"} 2\n"), std::string::npos);
   EXPECT_NE(page.find("llmd_client_limits_total{limit=\"header_list\"} 2\n"), std::string::npos);
+}
+
+TEST_F(ServerTest, BoundsTheBodiesOfAllConnectionsTogether) {
+  ServerOptions options;
+  metric::Registry metrics(1);
+  options.probe.emplace(metrics);
+  options.body_budget = std::make_shared<io::ByteBudget>(256 << 10);
+  start(options);
+  const std::string half(100'000, 'x');
+  const auto post = [&](std::string_view framing, std::string_view body) {
+    Wire wire = connect();
+    wire.send("POST / HTTP/1.1\r\nHost: a\r\n" + std::string(framing) + "\r\n\r\n" + std::string(body));
+    return wire;
+  };
+  Wire promises = post("Content-Length: 1000000", "x");
+  Wire first = post("Content-Length: 200000", half);
+  ASSERT_TRUE(pump(loop, [&] { return options.body_budget->used() == 192 << 10; }));
+  for (const auto& [framing, body] :
+       {std::pair<std::string, std::string>{"Content-Length: 200000", half},
+        {"Transfer-Encoding: chunked", "186a0\r\n" + half}}) {
+    Wire more = post(framing, body);
+    EXPECT_TRUE(more.sees(loop, "HTTP/1.1 503 ")) << framing;
+  }
+  EXPECT_NE(metrics.render().find("{limit=\"buffered_bytes\"} 2\n"), std::string::npos);
+  promises.close();
+  first.close();
+  EXPECT_TRUE(pump(loop, [&] { return options.body_budget->used() == 0; }));
 }
 
 TEST_F(ServerTest, ClosesWhatAPeerOpensBeyondItsShare) {
@@ -404,6 +432,44 @@ TEST_F(ServerTimeTest, EndsConnectionsThatAreTooSlowOrIdle) {
   const auto page = metrics.render();
   EXPECT_NE(page.find("{limit=\"header_timeout\"} 1\n"), std::string::npos);
   EXPECT_NE(page.find("{limit=\"body_idle_timeout\"} 1\n"), std::string::npos);
+}
+
+TEST_F(ServerTimeTest, EndsARequestThatDripsInWithoutAnEnd) {
+  Script slow;
+  metric::Registry metrics(1);
+  ServerOptions options{.host = "127.0.0.1", .probe = ServerProbe(metrics)};
+  options.request_timeout = std::chrono::seconds(150);
+  Server other(timed, options, [&] { return std::make_unique<ScriptHandler>(slow); });
+  ASSERT_TRUE(other.listen());
+  Wire wire = Wire::connect(other.port());
+  wire.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+  ASSERT_TRUE(pump(timed, [&] { return other.open_exchanges() == 1; }));
+  for (int i = 0; i < 3; ++i) {
+    settle(timed);
+    pass(std::chrono::seconds(49));  // each arrival is within the time-out between two
+    wire.look();
+    EXPECT_FALSE(wire.ended());
+    wire.send("x");
+  }
+  settle(timed);
+  pass(std::chrono::seconds(4));
+  EXPECT_TRUE(wire.sees_end(timed));
+  EXPECT_EQ(wire.seen().substr(0, 12), "HTTP/1.1 408");
+  EXPECT_NE(metrics.render().find("{limit=\"request_timeout\"} 1\n"), std::string::npos);
+}
+
+TEST_F(ServerTimeTest, BlankLinesDoNotKeepAConnectionOpen) {
+  Script slow;
+  ServerOptions options{.host = "127.0.0.1"};
+  Server other(timed, options, [&] { return std::make_unique<ScriptHandler>(slow); });
+  ASSERT_TRUE(other.listen());
+  Wire wire = Wire::connect(other.port());
+  for (int i = 0; i < 5; ++i) {
+    wire.send("\r\n");
+    settle(timed);
+    pass(options.idle_timeout - std::chrono::seconds(1));
+  }
+  EXPECT_TRUE(wire.sees_end(timed));
 }
 
 TEST_F(ServerTest, StopsGracefully) {

@@ -12,12 +12,14 @@ BINARY = pathlib.Path(sys.executable).parent / "envoy"
 
 
 class Envoy:
-    def __init__(self, log_path, name, ext_proc_port, fallback_port=1):
+    def __init__(self, log_path, name, ext_proc_port, fallback_port=1, keep_client_headers=False):
         self.port, admin = free_ports(), free_ports()
         text = (DEPLOY / name).read_text()
         for old, new in {"port_value: 8081": self.port, "port_value: 19000": admin, "port_value: 9002": ext_proc_port,
                          "port_value: 8000": fallback_port}.items():
             text = text.replace(old, f"port_value: {new}")
+        if keep_client_headers:
+            text = "".join(line for line in text.splitlines(True) if "- remove: x-" not in line or "destination-endpoint\n" in line)
         path = pathlib.Path(str(log_path) + ".yaml")
         path.write_text(text.replace("0.0.0.0", "127.0.0.1"))
         self.log_path = pathlib.Path(log_path)

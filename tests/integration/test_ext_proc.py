@@ -20,6 +20,15 @@ def epp(module_lab):
     return module_lab.epp([9100, 9101], enable_grpc_stream_metrics=True)
 
 
+def test_messages_may_be_compressed(epp):
+    body = json.dumps({"model": "m", "prompt": "x" * 200_000}).encode()
+    with epp.channel() as channel:
+        stream = Stream(channel, compression=grpc.Compression.Gzip)
+        stream.post(body)
+        assert "x-gateway-destination-endpoint" in stream.headers()[0]
+        assert stream.body()[0] == body
+
+
 @pytest.fixture
 def stream(epp):
     with epp.channel() as channel:

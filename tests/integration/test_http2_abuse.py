@@ -1,5 +1,6 @@
 """What a hostile or broken HTTP/2 peer may try on the ext-proc port, with python-h2 as the peer. After each the picker serves on."""
 
+import gzip
 import socket
 import struct
 
@@ -155,7 +156,26 @@ def test_endless_header_blocks(peer):
     peer.ends_with()
 
 
-def test_more_streams_than_announced(peer):
+@pytest.mark.parametrize("option, label", [("max_connections_per_peer", "connections-per-peer"), ("max_connections", "connections")])
+def test_connections(lab, option, label):
+    epp = lab.epp([9100], loops=1, **{option: 2})
+    peers = []
+    for _ in range(3):
+        try:
+            peers.append(Peer(epp.grpc_port))
+        except OSError:
+            pass
+    eventually("the third is refused", lambda: epp.value("llmd_grpc_limits_total", limit=label) == 1)
+    for peer in peers:
+        peer.sock.close()
+    eventually("their places are free", lambda: epp.value("llmd_grpc_connections") == 0)
+    with epp.channel() as channel:
+        stream = Stream(channel)
+        stream.post(b'{"model":"m","prompt":"Hi"}')
+        assert "x-gateway-destination-endpoint" in stream.headers()[0]
+
+
+def test_more_streams_than_announced(epp, peer):
     peer.flush()
     encoder = peer.h2.encoder
     for i in range(11):
@@ -163,6 +183,7 @@ def test_more_streams_than_announced(peer):
         peer.h2.streams  # the library would not send the eleventh
     while b"\x00\x00\x04\x03\x00\x00\x00\x00\x15" not in (data := peer.sock.recv(65536)):
         assert data
+    assert epp.value("llmd_grpc_limits_total", limit="streams") == 1
 
 
 @pytest.mark.parametrize("bytes_, code", [
@@ -176,6 +197,29 @@ def test_broken_messages(peer, bytes_, code):
     peer.flush()
     headers = dict(peer.until(h2.events.ResponseReceived).headers)
     assert headers["grpc-status"] == str(code)
+
+
+@pytest.mark.parametrize("content, code", [
+    (gzip.compress(b"\0" * 70_000), 8),  # grows beyond the limit
+    (gzip.compress(b"\0" * 64_000_000), 8),
+    (b"no gzip", 13),
+    (gzip.compress(b"x")[:-1], 13)], ids=["too-large", "bomb", "no-gzip", "cut-off"])
+def test_compressed_messages(epp, peer, content, code):
+    stream = peer.call([("grpc-encoding", "gzip")])
+    message = b"\1" + struct.pack("!I", len(content)) + content
+    for at in range(0, len(message), 16000):
+        peer.h2.send_data(stream, message[at:at + 16000])
+    peer.flush()
+    assert dict(peer.until(h2.events.ResponseReceived).headers)["grpc-status"] == str(code)
+    with open(f"/proc/{epp.pid}/status") as status:
+        peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+    assert peak < 1 << 20, "kB"
+
+
+def test_unknown_encodings_are_named(peer):
+    peer.call([("grpc-encoding", "snappy")])
+    headers = dict(peer.until(h2.events.ResponseReceived).headers)
+    assert headers["grpc-status"] == "12" and headers["grpc-accept-encoding"] == "gzip"
 
 
 @pytest.mark.parametrize("head, expected", [

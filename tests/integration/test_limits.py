@@ -2,6 +2,8 @@
 
 import socket
 
+import httpx
+
 from process import eventually
 from wire import Wire, chat_body, once, request
 
@@ -78,3 +80,33 @@ def test_slow_heads_and_bodies_are_counted(lab):
         wire.sock.close()
     assert met(router, "header_timeout") == 25
     assert met(router, "body_idle_timeout") == 25
+
+
+def test_bodies_of_all_together(lab):
+    router = lab.router(endpoint=[lab.upstream().url], max_buffered_bytes="1Mi")
+    body = chat_body("word " * 140_000)
+    with Wire(router.port) as holding:
+        holding.send(request(b"", "Content-Length: 10000000", length=False) + body)
+        eventually("its bytes are held", lambda: once(router.port, request(body)).status == 503)
+    eventually("its bytes are given back", lambda: once(router.port, request(body)).status == 200)
+    assert met(router, "buffered_bytes") >= 1
+
+
+def test_a_body_that_drips_in_has_an_end(lab):
+    router = lab.router(endpoint=[lab.upstream().url], request_timeout="500ms")
+    with Wire(router.port, timeout=0.05) as dripping:
+        dripping.send(request(b"", "Content-Length: 10000000", length=False))
+        response = None
+        while response is None:
+            try:
+                response = dripping.read()
+            except TimeoutError:
+                dripping.send(b" ")
+        assert response.status == 408
+    assert met(router, "request_timeout") == 1
+
+
+def test_there_is_no_profiler_to_abuse(lab):
+    router = lab.router(endpoint=[lab.upstream().url])
+    for path in ("/debug/pprof", "/debug/pprof/", "/debug/pprof/profile?seconds=1"):
+        assert httpx.get(router.admin + path, timeout=10).status_code == 404

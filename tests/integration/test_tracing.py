@@ -135,3 +135,19 @@ def test_without_a_collector_the_header_passes_untouched(lab):
     router = lab.router([upstream.url])
     assert httpx.post(f"{router.url}/v1/completions", json=BODY, headers={"traceparent": PARENT}).status_code == 200
     assert upstream.requests[-1].get("traceparent") == PARENT
+
+
+def test_a_gateway_may_carry_the_context_beside_the_request(lab, collector):
+    pytest.importorskip("grpc")
+    from ext_proc import Stream
+    epp = lab.epp([9100], tracing=True)
+    other = "00-11111111111111111111111111111111-2222222222222222-01"
+    with epp.channel() as channel:
+        for headers, parent in (((), PARENT), ((("traceparent", other),), other)):
+            stream = Stream(channel, metadata=(("traceparent", PARENT),))
+            stream.post(b'{"model":"m","prompt":"Hi"}', headers=headers)
+            sent = stream.headers()[0]["traceparent"]
+            assert sent.split("-")[1] == parent.split("-")[1] and sent.split("-")[2] != parent.split("-")[2]
+            stream.cancel()
+    eventually("both left a span", lambda: {s.parent_span_id.hex() for s in collector.spans if s.name == "gateway.request"}
+               == {"00f067aa0ba902b7", "2222222222222222"})

@@ -71,6 +71,7 @@ class Upstream:
     def __init__(self, script=None, before_body=None):
         self.requests = []
         self.connections = 0
+        self.scrape = None  # head of the last one
         self.script = script or (lambda connection, received: connection.sock.sendall(answer()))
         self.before_body = before_body
         self._sockets = []
@@ -95,6 +96,7 @@ class Upstream:
             while True:
                 head = connection.until(b"\r\n\r\n")
                 if head.startswith(b"GET /metrics"):
+                    self.scrape = Received(head, b"")
                     sock.sendall(answer(METRICS))
                     continue
                 if not counted:

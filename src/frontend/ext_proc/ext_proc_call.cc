@@ -1,5 +1,6 @@
 #include "ext_proc_call.h"
 
+#include "client_headers.h"
 #include "header_rules.h"
 
 #include "base/log.h"
@@ -135,15 +136,27 @@ void ExtProcCall::request_headers(const ProcessingRequest& message) {
   head_ = message.header_map;
   if (!read_headers(head_, headers_))
     return fail_stream(StatusCode::kInternal, "malformed HeaderMap");
+  if (shared_.options.untrusted_clients) withhold_controls();
   has_head_ = true;
   has_body_ = !message.end_of_stream;
   if (message.end_of_stream) read_subset_hint(message.metadata);
   start_session();
 }
 
+/// Untrusted clients choose neither priority nor fairness nor another model: neither here nor at
+/// the server.
+void ExtProcCall::withhold_controls() {
+  std::erase_if(headers_, [&](const HeaderField& field) {
+    if (control_of(field.name) == Control::kNone) return false;
+    withheld_.push_back(field.name);
+    return true;
+  });
+}
+
 void ExtProcCall::start_session() {
   state_ = has_body_ ? State::kReceiving : State::kDeciding;
   const HeaderView headers(headers_);
+  session_.carried_by(call_.traceparent());
   session_.on_headers(target_of(headers), headers, !has_body_);
 }
 
@@ -237,7 +250,7 @@ void ExtProcCall::send_request_head(const route::Forward& forward, size_t body_b
   }
   if (has_head_) set.insert(set.end(), forward.set_headers.begin(), forward.set_headers.end());
   if (has_body_ && !shared_.options.lean_headers) echo(HeaderView(headers_), set);
-  remove.clear();
+  remove.assign(withheld_.begin(), withheld_.end());
   for (const auto& field : headers_)
     if (is_removed(field.name) && !is_among(set, field.name)) remove.push_back(field.name);
   scores.clear();

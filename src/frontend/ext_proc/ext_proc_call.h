@@ -91,6 +91,7 @@ class ExtProcCall final : public grpc::CallHandler, route::SessionSink {
   void forward(const route::Forward& forward) override;
   void reply(const route::Reply& reply) override;
 
+  void withhold_controls();
   void start_session();
   void read_subset_hint(std::string_view metadata);
   bool append_body(std::string_view bytes);
@@ -115,6 +116,7 @@ class ExtProcCall final : public grpc::CallHandler, route::SessionSink {
   bool ends_by_trailers_ = false;
   std::string head_;  // the request's HeaderMap
   std::vector<HeaderField> headers_;
+  std::vector<std::string_view> withheld_;  // names of lines that headers_ lacks
   io::Buffer body_;
   io::BudgetShare body_share_;
   std::string metadata_;

@@ -136,6 +136,35 @@ TEST_F(ExtProcTest, SendsBodiesBackInPiecesOfAtMost62000Bytes) {
   }
 }
 
+/// The names that a request head takes off.
+std::vector<std::string> removed(std::string_view message) {
+  std::vector<std::string> names;
+  codec::ProtoReader reader(dig(message, {1, 1, 2}));
+  while (reader.next())
+    if (reader.key() == codec::proto_bytes(2)) names.emplace_back(reader.bytes());
+  return names;
+}
+
+TEST_F(ExtProcTest, TakesControlsOffWhenClientsAreUntrusted) {
+  auto head = kPost;
+  for (const auto* name : {"x-llm-d-inference-objective", "x-gateway-inference-fairness-id",
+                           "x-llm-d-model-name-rewrite", "x-prefiller-host-port"})
+    head.push_back({name, "theirs"});
+  for (const bool untrusted : {true, false}) {
+    ExtProcOptions options;
+    options.untrusted_clients = untrusted;
+    start(options);
+    const int32_t id = open();
+    client->send(id, headers_message(Part::kRequestHeaders, head, false));
+    client->send(id, body_message(Part::kRequestBody, "{}", true));
+    const auto names = removed(messages(id, 1)[0]);
+    EXPECT_EQ(names.size(), untrusted ? 4u : 1u);
+    EXPECT_EQ(names.back(), "x-prefiller-host-port");
+    EXPECT_EQ(metrics.render().find("fairness_id=\"theirs\"") == std::string::npos, untrusted);
+    server.reset();
+  }
+}
+
 TEST_F(ExtProcTest, NeverEndsWellBeforeTheRequestWasAnswered) {
   start();
   const auto nothing = open();

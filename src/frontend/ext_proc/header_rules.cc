@@ -1,6 +1,11 @@
 #include "header_rules.h"
 
+#include "client_headers.h"
+
+#include "base/text.h"
+
 #include <algorithm>
+#include <array>
 
 namespace llmd::frontend::ext_proc {
 namespace {
@@ -8,46 +13,26 @@ namespace {
 /// Above the 100 lines that Envoy takes by default, and low enough to compare all with all.
 constexpr size_t kEchoedMax = 128;
 
-constexpr std::string_view kControl[] = {"x-llm-d-inference-objective",
-                                         "x-gateway-inference-objective",
-                                         "x-llm-d-inference-fairness-id",
-                                         "x-gateway-inference-fairness-id",
-                                         "x-llm-d-model-name-rewrite",
-                                         "x-gateway-model-name-rewrite",
-                                         "x-llm-d-slo-ttft-ms",
-                                         "x-llm-d-slo-tpot-ms",
-                                         "x-slo-ttft-ms",
-                                         "x-slo-tpot-ms",
-                                         "x-llm-d-request-dropped-reason",
-                                         "content-length"};
+/// Control headers of clients that no other part of the picker's code asks for.
+constexpr std::array<std::string_view, 6> kHints = {"x-llm-d-slo-ttft-ms",
+                                                    "x-llm-d-slo-tpot-ms",
+                                                    "x-slo-ttft-ms",
+                                                    "x-slo-tpot-ms",
+                                                    "x-llm-d-request-dropped-reason",
+                                                    "content-length"};
 constexpr std::string_view kVideoPrefix = "x-llm-d-video-";
-
-constexpr std::string_view kRemoved[] = {"x-prefiller-host-port",
-                                         "x-encoder-hosts-ports",
-                                         "x-data-parallel-host-port",
-                                         "x-kv-cache-source-host-port",
-                                         "x-gateway-destination-endpoint-subset",
-                                         "x-gateway-destination-endpoint-served"};
-
-bool among(std::span<const std::string_view> names, std::string_view name) {
-  return std::ranges::any_of(names, [&](auto other) { return equals_ignore_case(name, other); });
-}
-
-bool may_be_ours(std::string_view name) {
-  return name.size() >= 13 && ((name[0] | 32) == 'x' || name.size() == 14);
-}
 
 }  // namespace
 
 bool is_removed(std::string_view name) {
-  return may_be_ours(name) && among(kRemoved, name);
+  return is_routing(name) && !equals_ignore_case(name, kDestinationHeader);
 }
 
 bool is_system_owned(std::string_view name) {
-  if (!may_be_ours(name)) return false;
-  return among(kControl, name) || among(kRemoved, name) ||
-         equals_ignore_case(name, kDestinationHeader) ||
-         equals_ignore_case(name.substr(0, kVideoPrefix.size()), kVideoPrefix);
+  if (name.size() < 13 || ((name[0] | 32) != 'x' && name.size() != 14)) return false;
+  return is_routing(name) || control_of(name) != Control::kNone ||
+         equals_ignore_case(name.substr(0, kVideoPrefix.size()), kVideoPrefix) ||
+         std::ranges::any_of(kHints, [&](auto other) { return equals_ignore_case(name, other); });
 }
 
 void echo(HeaderView headers, std::vector<HeaderField>& out) {

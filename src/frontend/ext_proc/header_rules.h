@@ -7,8 +7,6 @@
 
 namespace llmd::frontend::ext_proc {
 
-inline constexpr std::string_view kDestinationHeader = "x-gateway-destination-endpoint";
-
 /// Whether a header belongs to routing and is never echoed: control headers of clients, what only
 /// this picker sets, and the length, which is written anew.
 bool is_system_owned(std::string_view name);

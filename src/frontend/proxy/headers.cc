@@ -1,5 +1,7 @@
 #include "headers.h"
 
+#include "client_headers.h"
+
 #include "base/text.h"
 #include "http/message.h"
 
@@ -9,21 +11,11 @@ namespace llmd::frontend {
 
 namespace {
 
-constexpr std::string_view kDestination = "x-gateway-destination-endpoint";
-
 /// What a Connection header may not strip.
 bool is_protected(std::string_view name) {
   return (name.size() >= 2 && equals_ignore_case(name.substr(0, 2), "x-")) ||
          equals_ignore_case(name, "host") || equals_ignore_case(name, "content-length") ||
          equals_ignore_case(name, "authorization");
-}
-
-bool is_routing(std::string_view name) {
-  if (name.size() < 21 || (name[0] | 32) != 'x') return false;
-  const auto is = [&](std::string_view other) { return equals_ignore_case(name, other); };
-  return is("x-prefiller-host-port") || is("x-encoder-hosts-ports") ||
-         is("x-data-parallel-host-port") || is("x-kv-cache-source-host-port") ||
-         equals_ignore_case(name.substr(0, kDestination.size()), kDestination);
 }
 
 }  // namespace
@@ -55,7 +47,7 @@ bool stays_behind(std::string_view name) {
     case 6:
       return equals_ignore_case(name, "expect");
     case 14:
-      return equals_ignore_case(name, "content-length");
+      return equals_ignore_case(name, "content-length") || http::is_hop_by_hop(name);
     default:
       return http::is_hop_by_hop(name) || is_routing(name);
   }
@@ -66,7 +58,7 @@ bool stays_behind_in_answer(std::string_view name) {
     case 12:
       return equals_ignore_case(name, "x-request-id");
     case 14:
-      return equals_ignore_case(name, "content-length");
+      return equals_ignore_case(name, "content-length") || http::is_hop_by_hop(name);
     case 23:
       return equals_ignore_case(name, "x-llm-d-served-endpoint");
     case 30:

@@ -20,8 +20,7 @@ class Nominated {
 };
 
 /// Whether a client's header is left out of the forwarded request: hop-by-hop headers, those that
-/// the client of the endpoint writes itself (Host, Content-Length, Expect), and routing headers,
-/// which only this router may set: a client could otherwise direct servers to any address.
+/// the client of the endpoint writes itself (Host, Content-Length, Expect), and routing headers.
 bool stays_behind(std::string_view name);
 
 /// Whether an endpoint's header is left out of the relayed answer: hop-by-hop headers,

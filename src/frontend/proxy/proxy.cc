@@ -27,7 +27,8 @@ struct Proxy::State {
 
   struct Worker {
     Worker(size_t index, route::Director& director, const ProxyOptions& options,
-           std::shared_ptr<io::PeerLimit> peers, const Clock& clock)
+           std::shared_ptr<io::PeerLimit> peers, std::shared_ptr<io::ByteBudget> budget,
+           const Clock& clock)
         : thread("proxy-" + std::to_string(index), index,
                  options.seed ? *options.seed + index : random_seed(), clock),
           proxy(std::make_unique<ProxyLoop>(thread.loop(), director, options)) {
@@ -39,10 +40,12 @@ struct Proxy::State {
       server.head_bytes_max = options.head_bytes_max;
       server.headers_max = options.headers_max;
       server.peer_limit = std::move(peers);
+      server.body_budget = std::move(budget);
       server.probe = options.probe;
       server.body_bytes_max = options.body_bytes_max;
       server.head_timeout = options.head_timeout;
       server.body_timeout = options.body_timeout;
+      server.request_timeout = options.request_timeout;
       server.idle_timeout = options.idle_timeout;
       server.write_timeout = options.write_timeout;
       proxy->server = std::make_unique<http::Server>(
@@ -77,9 +80,10 @@ Status Proxy::start() {
   std::shared_ptr<io::PeerLimit> peers;
   if (const size_t most = state.options.connections_per_peer; most > 0)
     peers = std::make_shared<io::PeerLimit>(most, random_seed());
+  const auto budget = std::make_shared<io::ByteBudget>(state.options.buffered_bytes_max);
   for (size_t i = 0; i < state.options.loops; ++i) {
-    auto worker =
-        std::make_unique<State::Worker>(i, state.director, state.options, peers, state.clock);
+    auto worker = std::make_unique<State::Worker>(i, state.director, state.options, peers, budget,
+                                                  state.clock);
     LLMD_TRY(worker->proxy->server->listen());
     state.options.port = worker->proxy->server->port();  // the same for all when it was 0
     state.workers.push_back(std::move(worker));
@@ -93,6 +97,15 @@ Status Proxy::start() {
   state.running = true;
   state.membership = state.fleet.listen(std::make_shared<State::Purger>(state));
   return {};
+}
+
+void Proxy::set_credentials(const CredentialsPtr& credentials) {
+  // A copy for each loop: they share no counter of references.
+  for (auto& worker : state_->workers)
+    worker->thread.loop().post(
+        [&proxy = *worker->proxy, own = std::make_shared<const Credentials>(*credentials)] {
+          proxy.credentials = own;
+        });
 }
 
 uint16_t Proxy::port() const {

@@ -1,7 +1,10 @@
 #include "proxy_handler.h"
 
+#include "client_headers.h"
+
 #include "base/check.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "base/text.h"
 
 #include <algorithm>
@@ -55,6 +58,7 @@ bool is_among(std::span<const HeaderField> fields, std::string_view name) {
 ProxyLoop::ProxyLoop(io::Loop& l, route::Director& shared, const ProxyOptions& o)
     : loop(l),
       options(o),
+      credentials(o.credentials ? std::make_shared<const Credentials>(*o.credentials) : nullptr),
       client(l, client_options(o)),
       director(shared, {.executor = l,
                         .rng = l.rng(),
@@ -86,10 +90,51 @@ void ProxyHandler::on_request(http::Exchange& exchange) {
   body_ = {};
   served_by_ = {};
   const auto& head = exchange.head();
-  if (head.upgrade && equals_ignore_case(head.headers.get("upgrade"), "websocket"))
-    return answer_error(501, "websockets are not supported", "NotImplemented", {},
-                        head.headers.get(kRequestId));
-  session_.on_headers(head.target, head.headers, head.framing == http::Framing::kNone);
+  credentials_ = loop_.credentials;
+  if (!authenticate(head.headers)) return;
+  heard_ = heard(head.headers);
+  session_.on_headers(head.target, heard_, head.framing == http::Framing::kNone);
+}
+
+/// Finds out who asks. False: the request is refused.
+bool ProxyHandler::authenticate(HeaderView headers) {
+  client_ = nullptr;
+  if (!credentials_ || !credentials_->client_keys) return true;
+  auto key = bearer_token(headers.get("authorization"));
+  if (key.empty()) key = headers.get("x-api-key");
+  client_ = credentials_->client_keys->find(key);
+  if (client_) return true;
+  const auto& options = loop_.options;
+  (key.empty() ? options.refused_without_key : options.refused_with_unknown_key).add();
+  text_.assign("{\"error\":{\"message\":\"");
+  text_ += key.empty() ? "no API key: send it as Authorization: Bearer, or as x-api-key"
+                       : "the API key is not known";
+  text_ += "\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"invalid_api_key\"}}";
+  headers_.assign({{"Content-Type", "application/json"}, {"WWW-Authenticate", "Bearer"}});
+  if (const auto id = headers.get(kRequestId); !id.empty()) headers_.push_back({kRequestId, id});
+  exchange_->respond(401, headers_, text_);
+  return false;
+}
+
+/// The headers that the session hears and the endpoint gets: without a client's key where keys are
+/// ours, without what an untrusted client asks for, and with what its key stands for.
+HeaderView ProxyHandler::heard(HeaderView headers) {
+  const bool untrusted = loop_.options.untrusted_clients;
+  if (!untrusted && !credentials_) return headers;
+  const std::string_view fairness = client_ ? client_->fairness_id : std::string_view{};
+  const std::string_view objective = client_ ? client_->objective : std::string_view{};
+  heard_fields_.clear();
+  for (const auto& field : headers) {
+    if (credentials_ && is_credential(field.name)) continue;
+    const Control control = control_of(field.name);
+    if (control != Control::kNone && untrusted) continue;
+    if (control == Control::kFairness && !fairness.empty()) continue;
+    if (control == Control::kObjective && !objective.empty()) continue;
+    heard_fields_.push_back(field);
+  }
+  if (!fairness.empty()) heard_fields_.push_back({kFairnessHeader, fairness});
+  if (!objective.empty()) heard_fields_.push_back({kObjectiveHeader, objective});
+  return std::span<const HeaderField>(heard_fields_);
 }
 
 void ProxyHandler::on_body(http::Exchange&, std::string_view body) {
@@ -135,14 +180,15 @@ void ProxyHandler::forward(const route::Forward& forward) {
 }
 
 void ProxyHandler::collect_headers(std::span<const HeaderField> set_headers) {
-  const auto headers = exchange_->head().headers;
-  nominated_.read(headers);
+  nominated_.read(heard_);
   headers_.clear();
-  for (const auto& field : headers) {
+  for (const auto& field : heard_) {
     if (stays_behind(field.name) || nominated_.holds(field.name)) continue;
     if (!is_among(set_headers, field.name)) headers_.push_back(field);
   }
   for (const auto& field : set_headers) headers_.push_back(field);
+  if (credentials_ && !credentials_->upstream_authorization.empty())
+    headers_.push_back({"Authorization", credentials_->upstream_authorization});
 }
 
 void ProxyHandler::collect_body(std::span<const route::Splice> splices) {

@@ -24,6 +24,7 @@ struct ProxyLoop {
 
   io::Loop& loop;
   const ProxyOptions& options;
+  CredentialsPtr credentials;  // null: none are asked for or sent
   http::Client client;
   route::LoopDirector director;
   std::unique_ptr<http::Server> server;
@@ -57,6 +58,8 @@ class ProxyHandler final : public http::RequestHandler,
   void on_failure(http::Failure failure) override;
 
  private:
+  bool authenticate(HeaderView headers);
+  HeaderView heard(HeaderView headers);
   void collect_headers(std::span<const HeaderField> set_headers);
   void collect_body(std::span<const route::Splice> splices);
   void answer_error(int status, std::string_view message, std::string_view type,
@@ -68,8 +71,12 @@ class ProxyHandler final : public http::RequestHandler,
   http::Exchange* exchange_ = nullptr;
   std::string_view body_;
   std::string_view served_by_;
+  CredentialsPtr credentials_;         // as they were when the request began
+  const ApiClient* client_ = nullptr;  // null: nothing is known of it
+  HeaderView heard_;                   // the request's headers, but those that count for nothing
   // Room that is reused from request to request.
   Nominated nominated_;
+  std::vector<HeaderField> heard_fields_;
   std::vector<HeaderField> headers_;
   std::vector<std::string_view> pieces_;
   std::string text_;

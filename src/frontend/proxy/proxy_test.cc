@@ -2,6 +2,7 @@
 
 #include "proxy_handler.h"
 
+#include "frontend/api_keys.h"
 #include "http/testing/wire.h"
 #include "route/testing.h"
 
@@ -35,6 +36,16 @@ struct ProxyTest : ::testing::Test {
     served = "x-llm-d-served-endpoint: 127.0.0.1:" + std::to_string(listener.port()) + "\r\n";
   }
   Wire connect() { return Wire::connect(shared->server->port()); }
+  /// What the endpoint gets of a request with `lines`, less what every request has.
+  std::string forwarded(const std::string& lines) {
+    const std::string common = "GET /p HTTP/1.1\r\nHost: gw\r\nx-request-id: r\r\n";
+    Wire client = connect();
+    client.send(common + lines + "\r\n");
+    Wire endpoint = listener.accept(loop);
+    EXPECT_TRUE(endpoint.sees(loop, "\r\n\r\n"));
+    EXPECT_TRUE(endpoint.seen().starts_with(common)) << endpoint.seen();
+    return endpoint.seen().substr(common.size(), endpoint.seen().size() - common.size() - 2);
+  }
 
   io::Loop loop{0, 1};
   metric::Registry metrics{1};
@@ -287,10 +298,68 @@ TEST_F(ProxyTest, ServesChunkedAndPipelinedRequests) {
   EXPECT_TRUE(client.sees(loop, "two"));
 }
 
-TEST_F(ProxyTest, RefusesWebsockets) {
-  Wire client = connect();
-  client.send("GET /ws HTTP/1.1\r\nHost: gw\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
-  EXPECT_TRUE(client.sees(loop, "HTTP/1.1 501 "));
+TEST_F(ProxyTest, DropsAnOfferOfH2c) {
+  EXPECT_EQ(forwarded("Upgrade: h2c\r\nHTTP2-Settings: AAMA\r\nX: 1\r\n"), "X: 1\r\n");
+}
+
+TEST_F(ProxyTest, PassesControlsOnUnlessClientsAreUntrusted) {
+  EXPECT_EQ(forwarded("x-llm-d-inference-objective: o\r\nX-Gateway-Inference-Fairness-Id: f\r\n"),
+            "x-llm-d-inference-objective: o\r\nX-Gateway-Inference-Fairness-Id: f\r\n");
+  ProxyOptions wary;
+  wary.untrusted_clients = true;
+  start(wary);
+  EXPECT_EQ(
+      forwarded(
+          "X-LLM-D-Inference-Objective: o\r\nx-gateway-inference-objective: o\r\n"
+          "x-llm-d-inference-fairness-id: f\r\nx-gateway-inference-fairness-id: f\r\n"
+          "x-llm-d-model-name-rewrite: m\r\nx-gateway-model-name-rewrite: m\r\nX-Other: y\r\n"),
+      "X-Other: y\r\n");
+  EXPECT_EQ(metrics.render().find("fairness_id=\"f\""), std::string::npos);
+}
+
+CredentialsPtr credentials(std::string_view client_keys, std::string upstream = {}) {
+  auto made = std::make_shared<Credentials>();
+  if (!client_keys.empty())
+    made->client_keys = std::make_shared<const ApiKeys>(*ApiKeys::parse(client_keys));
+  made->upstream_authorization = std::move(upstream);
+  return made;
+}
+
+TEST_F(ProxyTest, AsksForKeysAndKeepsThem) {
+  ProxyOptions asking;
+  asking.credentials = credentials("sk-blue-key fairness-id=blue objective=batch\nsk-any-key\n");
+  auto& refusals = metrics.family({"refusals", metric::Kind::kCounter, "", {"reason"}, {}, {}});
+  asking.refused_without_key = refusals.counter(std::array<std::string_view, 1>{"missing"});
+  asking.refused_with_unknown_key = refusals.counter(std::array<std::string_view, 1>{"unknown"});
+  start(asking);
+  for (const auto* line :
+       {"", "Authorization: Bearer sk-other-key\r\n", "x-api-key: sk-other-key\r\n",
+        "Authorization: Basic sk-any-key\r\n", "Authorization: sk-any-key\r\n"}) {
+    Wire client = connect();
+    client.send("GET /p HTTP/1.1\r\nHost: gw\r\n" + std::string(line) + "\r\n");
+    EXPECT_TRUE(client.sees(loop, "\"code\":\"invalid_api_key\"}}")) << line;
+    EXPECT_TRUE(client.seen().starts_with("HTTP/1.1 401 ")) << client.seen();
+    EXPECT_NE(client.seen().find("WWW-Authenticate: Bearer\r\n"), std::string::npos);
+    EXPECT_EQ(client.seen().find("sk-"), std::string::npos);
+  }
+  EXPECT_NE(metrics.render().find("refusals{reason=\"missing\"} 3\n"), std::string::npos);
+  EXPECT_NE(metrics.render().find("refusals{reason=\"unknown\"} 2\n"), std::string::npos);
+
+  EXPECT_EQ(forwarded("Authorization: Bearer sk-any-key\r\nX-API-Key: y\r\nX: 1\r\n"), "X: 1\r\n");
+  EXPECT_EQ(forwarded("x-api-key: sk-blue-key\r\nx-gateway-inference-fairness-id: red\r\n"),
+            "x-llm-d-inference-fairness-id: blue\r\nx-llm-d-inference-objective: batch\r\n");
+}
+
+TEST_F(ProxyTest, SendsItsOwnKeyInsteadOfTheClients) {
+  ProxyOptions sending;
+  sending.credentials = credentials({}, "Bearer up-key-1");
+  start(sending);
+  EXPECT_EQ(
+      forwarded(
+          "Authorization: Bearer theirs\r\nx-api-key: theirs\r\nConnection: Authorization\r\n"),
+      "Authorization: Bearer up-key-1\r\n");
+  shared->credentials = credentials({}, "Bearer up-key-2");
+  EXPECT_EQ(forwarded(""), "Authorization: Bearer up-key-2\r\n");
 }
 
 TEST(Proxy, RunsItsLoopsAndStopsGracefully) {

@@ -33,6 +33,9 @@ class Scraper {
   void configure(const MetricsSource* source, const MetricsExtractor* extractor,
                  std::shared_ptr<const void> owner);
 
+  /// The value of Authorization that scrapes from now on send; "": none.
+  void authorize(std::string authorization);
+
   /// Endpoints that have answered at least once since they joined.
   size_t seen() const;
 

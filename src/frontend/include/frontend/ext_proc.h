@@ -28,6 +28,7 @@ struct ExtProcOptions {
   bool skip_response_body = false;  // ask the proxy to keep answers' bodies to itself
   bool subset_filter = true;        // obey the subset hint of the proxy
   bool emit_scores = false;         // tell the candidates' scores as dynamic metadata
+  bool untrusted_clients = false;   // do not hear, and take off, what clients ask of the picker
   bool health_checking = false;     // answer health checks on this port, always SERVING
   bool stream_metrics = false;      // extproc_streams_…
   std::optional<uint64_t> seed;     // of the loops' random choices; none: from the system

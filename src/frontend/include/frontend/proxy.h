@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "fleet/fleet.h"
+#include "frontend/credentials.h"
 #include "http/server_probe.h"
 #include "metric/registry.h"
 
@@ -26,13 +27,15 @@ struct ProxyOptions {
   size_t connections_max = 0;    // of clients, per loop; 0: no limit
   uint64_t body_bytes_max = 512u << 20;  // of a request; beyond it: 413
   size_t head_bytes_max = 64 * 1024;
-  size_t headers_max = 256;                // lines
-  size_t connections_per_peer = 0;         // over all loops; 0: no limit
-  std::optional<http::ServerProbe> probe;  // counts limits that clients meet
+  size_t headers_max = 256;                         // lines
+  size_t connections_per_peer = 0;                  // over all loops; 0: no limit
+  uint64_t buffered_bytes_max = uint64_t{4} << 30;  // of request bodies, over all loops
+  std::optional<http::ServerProbe> probe;           // counts limits that clients meet
   Nanos head_timeout = std::chrono::seconds(10);
   Nanos body_timeout = std::chrono::seconds(60);
-  Nanos idle_timeout = std::chrono::seconds(300);  // of a client's kept connection
-  Nanos write_timeout = std::chrono::seconds(60);  // of a client that takes nothing
+  Nanos request_timeout = std::chrono::minutes(10);  // for a request to arrive whole
+  Nanos idle_timeout = std::chrono::seconds(300);    // of a client's kept connection
+  Nanos write_timeout = std::chrono::seconds(60);    // of a client that takes nothing
   Nanos connect_timeout = std::chrono::seconds(2);
   Nanos response_timeout{0};     // to the head of the answer; 0: none, as generation may take long
   Nanos stream_idle_timeout{0};  // between two reads of an answer; 0: none
@@ -40,6 +43,9 @@ struct ProxyOptions {
   size_t upstream_idle_max = 1024;  // kept connections per endpoint and loop
   std::optional<uint64_t> seed;     // of the loops' random choices; none: from the system
   bool hide_endpoint = false;       // leave out the header x-llm-d-served-endpoint
+  bool untrusted_clients = false;   // do not hear, nor pass on, what clients ask of the picker
+  CredentialsPtr credentials;       // null: clients need no key and theirs is passed on
+  metric::Counter refused_without_key, refused_with_unknown_key;
   /// Seconds from the last byte of a request to its first byte to the endpoint.
   std::optional<metric::Histogram> forward_delay;
 };
@@ -63,6 +69,9 @@ class Proxy {
   /// Opens the listeners and starts the loops. Errors name the address.
   Status start();
   uint16_t port() const;
+
+  /// Requests that begin from now on are held to `credentials`.
+  void set_credentials(const CredentialsPtr& credentials);
 
   /// Refuses what waits for admission, stops accepting, lets open requests finish, and aborts what
   /// is left after `grace`. Blocks until the loops have ended.

@@ -27,7 +27,6 @@ struct RequestHead {
   uint64_t content_length = 0;  // with kLength
   bool keep_alive = true;       // what the client asks for
   bool expects_continue = false;
-  bool upgrade = false;  // an Upgrade header is present
 
   /// The target up to the query.
   std::string_view path() const { return target.substr(0, target.find('?')); }
@@ -56,8 +55,8 @@ std::string_view reason_phrase(int status);
 std::string_view query_parameter(std::string_view query, std::string_view name);
 
 /// A header that belongs to one connection rather than to the message (RFC 9110 §7.6.1):
-/// Connection, Keep-Alive, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade, and
-/// Proxy-Authenticate / Proxy-Authorization.
+/// Connection, Keep-Alive, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade,
+/// HTTP2-Settings, and Proxy-Authenticate / Proxy-Authorization.
 bool is_hop_by_hop(std::string_view name);
 
 }  // namespace llmd::http

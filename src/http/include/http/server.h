@@ -3,6 +3,7 @@
 #include "base/result.h"
 #include "http/message.h"
 #include "http/server_probe.h"
+#include "io/byte_budget.h"
 #include "io/loop.h"
 #include "io/peer_limit.h"
 #include "io/socket.h"
@@ -118,12 +119,16 @@ struct ServerOptions {
   uint64_t body_bytes_max = 512u << 20;  // beyond it: 413
   Nanos head_timeout =
       std::chrono::seconds(30);  // from a request's first byte to the end of its head
-  Nanos body_timeout = std::chrono::seconds(60);   // between two arrivals of body bytes
-  Nanos idle_timeout = std::chrono::seconds(300);  // of a kept-alive connection
+  Nanos body_timeout = std::chrono::seconds(60);     // between two arrivals of body bytes
+  Nanos request_timeout = std::chrono::minutes(10);  // from a request's first byte to its last
+  Nanos idle_timeout = std::chrono::seconds(300);    // of a kept-alive connection
   Nanos write_timeout =
       std::chrono::seconds(60);  // with unsent bytes, without the client taking any
   /// Closes what a peer opens beyond its share; one for all servers of a process. Null: no limit.
   std::shared_ptr<io::PeerLimit> peer_limit;
+  /// Bounds the request bodies that are held at a time, beyond what fits behind their heads; more
+  /// get 503. One for all servers of a process. Null: no limit.
+  std::shared_ptr<io::ByteBudget> body_budget;
   std::optional<ServerProbe> probe;  // none: limits are not counted
 };
 

@@ -13,8 +13,10 @@ enum class ClientLimit : uint8_t {
   kConnectionsPerPeer,
   kHeaderList,  // bytes or lines of a request's head
   kBody,
+  kBufferedBytes,
   kHeadTimeout,
   kBodyTimeout,
+  kRequestTimeout,
   kWriteTimeout,
 };
 
@@ -26,7 +28,7 @@ class ServerProbe {
   void count(ClientLimit limit) const { counters_[static_cast<size_t>(limit)].add(); }
 
  private:
-  std::array<metric::Counter, 7> counters_;
+  std::array<metric::Counter, 9> counters_;
 };
 
 }  // namespace llmd::http
