@@ -1,14 +1,14 @@
 # Everyday commands. `make` alone lists them; the build itself is CMake with the presets of CMakePresets.json.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build dist demo run test test-all streams bench lint format fuzz docs clean
+.PHONY: help setup build dist demo run test test-all streams slow-clients soak bench lint format fuzz docs clean
 
 JOBS ?= $(shell nproc)
 SECONDS_PER_TARGET ?= 300
 LLMD := build/release/apps/llmd/llmd
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup: ## Install the Debian packages that build, tests, benchmarks and lint need (as root)
 	@scripts/setup.sh bench
@@ -41,6 +41,14 @@ test-all: ## The same, then again under TSan with the longer checks
 streams: build ## Hold 9 000 slow streams open at once through one router
 	@scripts/setup.sh test
 	@LLMD_BINARY=$(LLMD) build/venv/bin/python tests/integration/many_streams.py
+
+slow-clients: build ## Serve good traffic beside 2 000 slow clients, and compare
+	@scripts/slow_clients.py --llmd $(LLMD)
+
+SOAK_MINUTES ?= 30
+soak: build ## Run both front ends under mixed faults, SOAK_MINUTES=30
+	@scripts/setup.sh test
+	@LLMD_BINARY=$(LLMD) build/venv/bin/python tests/integration/soak.py $(SOAK_MINUTES)
 
 bench: ## Build and run the micro-benchmarks
 	@scripts/setup.sh bench
