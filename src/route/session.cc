@@ -105,7 +105,8 @@ struct Session::Impl {
 
   void begin_trace() {
     auto& c = *context;
-    const auto [own, parent] = director.tracer_->start(c.headers, loop.host_.rng, std::exchange(carrier, {}));
+    const auto [own, parent] =
+        director.tracer_->start(c.headers, loop.host_.rng, std::exchange(carrier, {}));
     const auto text = trace::format_traceparent(own);
     traceparent = arena->copy({text.data(), text.size()});
     if (own.sampled)
