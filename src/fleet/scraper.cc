@@ -7,11 +7,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <unordered_map>
 
 namespace llmd::fleet {
 namespace {
+
+/// Scrapes that start in one turn of the loop, on average: a wake-up costs more than reading a
+/// page.
+constexpr size_t kStartedTogether = 8;
 
 /// One endpoint's scraping: a timer, a connection, a reader.
 class Target final : http::CallHandler {
@@ -20,6 +25,7 @@ class Target final : http::CallHandler {
     io::Loop& loop;
     http::Client& client;
     const ScrapeOptions& options;
+    const Nanos& beat;  // starts fall on its multiples
     metric::Counter poll_errors;
     metric::Counter extract_errors;
     size_t& seen;
@@ -42,8 +48,7 @@ class Target final : http::CallHandler {
     host_ = address->to_string();
     interval_ = source_.interval.value_or(shared_.options.interval);
     const double phase = shared_.loop.rng().uniform();
-    timer_.arm(Nanos(static_cast<int64_t>(phase * static_cast<double>(interval_.count()))),
-               [this] { scrape(); });
+    start_in(Nanos(static_cast<int64_t>(phase * static_cast<double>(interval_.count()))));
   }
 
   ~Target() {
@@ -144,7 +149,14 @@ class Target final : http::CallHandler {
   /// followed by a pause of the same length, so that a slow engine is not asked without end.
   void wait(Nanos interval) {
     const Nanos spent = shared_.loop.clock().now() - started_;
-    timer_.arm(spent < interval ? interval - spent : interval, [this] { scrape(); });
+    start_in(spent < interval ? interval - spent : interval);
+  }
+
+  /// Starts the next scrape at the beat that is nearest to `delay` from now.
+  void start_in(Nanos delay) {
+    const Nanos now = shared_.loop.clock().now().time_since_epoch();
+    const Nanos due = (now + delay + shared_.beat / 2) / shared_.beat * shared_.beat;
+    timer_.arm(std::max(due - now, Nanos(0)), [this] { scrape(); });
   }
 
   Shared shared_;
@@ -195,6 +207,7 @@ struct Scraper::State {
   const MetricsSource* source = nullptr;
   const MetricsExtractor* extractor = nullptr;
   std::shared_ptr<const void> owner;
+  Nanos beat{1};
   std::unordered_map<uint64_t, std::unique_ptr<Target>> targets;  // by generation
   std::shared_ptr<void> alive = std::make_shared<int>(0);  // expires with this; guards posted work
   std::shared_ptr<void> subscription;
@@ -221,15 +234,19 @@ struct Scraper::State {
   void update(const SnapshotPtr& snapshot) {
     std::unordered_map<uint64_t, std::unique_ptr<Target>> next;
     if (source && extractor) {
+      const Nanos interval = source->options().interval.value_or(options.interval);
+      const size_t beats = (snapshot->endpoints.size() + kStartedTogether - 1) / kStartedTogether;
+      beat = std::max(interval / std::max<int64_t>(1, static_cast<int64_t>(beats)), Nanos(1));
       for (const auto& endpoint : snapshot->endpoints) {
         auto& target = next[endpoint->generation()];
         if (const auto it = targets.find(endpoint->generation()); it != targets.end()) {
           target = std::move(it->second);
           target->replace(endpoint);
         } else if (const auto* engine = engine_of(*endpoint)) {
-          target = std::make_unique<Target>(Target::Shared{loop, client, options, poll_errors,
-                                                           extract_errors, seen, authorization},
-                                            endpoint, source->options(), *engine);
+          target = std::make_unique<Target>(
+              Target::Shared{loop, client, options, beat, poll_errors, extract_errors, seen,
+                             authorization},
+              endpoint, source->options(), *engine);
         }
         if (!target) next.erase(endpoint->generation());
       }

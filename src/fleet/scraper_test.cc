@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 namespace llmd::fleet {
 namespace {
 
@@ -153,6 +155,35 @@ TEST_F(ScraperTest, ADeadEndpointDoesNotHoldUpTheOthers) {
   ASSERT_TRUE(pump(loop_, [&] { return engine.asked > 5; }));
   EXPECT_FALSE(seen(0).ever_updated());
   EXPECT_TRUE(seen(1).ever_updated());
+}
+
+TEST_F(ScraperTest, StartsAFewTogetherAndNeverAll) {
+  ManualClock clock;
+  io::Loop loop(0, 1, clock);
+  std::vector<std::unique_ptr<Engine>> engines;
+  std::vector<EndpointSpec> specs;
+  for (int i = 0; i < 32; ++i) {
+    engines.push_back(std::make_unique<Engine>(loop));
+    specs.push_back(spec(std::to_string(i), engines.back()->port()));
+  }
+  fleet_.set(specs);
+  options_.interval = std::chrono::milliseconds(100);
+  Scraper scraper(loop, fleet_, metrics_, options_);
+  scraper.configure(&source_, &extractor_, nullptr);
+  const auto asked = [&] {
+    return std::accumulate(engines.begin(), engines.end(), 0,
+                           [](int sum, const auto& engine) { return sum + engine->asked; });
+  };
+  std::vector<int> bursts;
+  for (int ms = 0; ms < 300; ++ms) {
+    clock.advance(std::chrono::milliseconds(1));
+    const int before = asked();
+    settle(loop);
+    if (ms >= 200 && asked() > before) bursts.push_back(asked() - before);
+  }
+  EXPECT_EQ(std::accumulate(bursts.begin(), bursts.end(), 0), 32) << "each once an interval";
+  EXPECT_GT(bursts.size(), 1u);
+  EXPECT_LE(bursts.size(), 4u) << "one turn in 25 ms";
 }
 
 TEST_F(ScraperTest, AsksIdleEndpointsLessOften) {

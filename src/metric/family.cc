@@ -49,8 +49,8 @@ void Histogram::observe(double v) const {
   const auto bucket =
       std::ranges::partition_point(bounds, [v](double bound) { return !(v <= bound); });
   const size_t cell = own_cell(*series_);
-  series_->add(cell, static_cast<size_t>(bucket - bounds.begin()), 1);
-  series_->add(cell, bounds.size() + 1, v);
+  series_->add(cell, 1 + static_cast<size_t>(bucket - bounds.begin()), 1);
+  series_->add(cell, 0, v);
 }
 
 FamilyImpl::FamilyImpl(const Definition& definition, size_t cells)

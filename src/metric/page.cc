@@ -102,15 +102,15 @@ void append_histogram(std::string& out, std::string_view name, std::string_view 
                       const std::vector<std::string>& bounds, const std::vector<double>& totals) {
   double count = 0;
   for (size_t i = 0; i < bounds.size(); ++i)
-    append_sample(out, name, "_bucket", labels, bounds[i], count += totals[i]);
-  append_sample(out, name, "_sum", labels, {}, totals.back());
+    append_sample(out, name, "_bucket", labels, bounds[i], count += totals[1 + i]);
+  append_sample(out, name, "_sum", labels, {}, totals.front());
   append_sample(out, name, "_count", labels, {}, count);
 }
 
 /// A histogram with labels appears with its first value, so that handles can be made ahead of time.
 bool never_observed(const Series& series) {
   if (series.words() == 1) return false;
-  for (size_t word = 0; word + 1 < series.words(); ++word)
+  for (size_t word = 1; word < series.words(); ++word)
     if (series.total(word) != 0) return false;
   return true;
 }

@@ -8,10 +8,10 @@
 namespace llmd::metric {
 
 /// The cells of one series: one row of words per writing loop, rows on cache lines of their own. A
-/// counter or gauge has one word; a histogram has a count per bucket (the last is +Inf) and then
-/// the sum of what was observed. Threading: a row other than 0 has one writer, which may therefore
-/// load and store; row 0 is shared and uses read-modify-write. Readers see each word whole, and a
-/// sum of words that may be a few writes old.
+/// counter or gauge has one word; a histogram has the sum of what was observed and then a count per
+/// bucket (the last is +Inf): a value in one of the first buckets touches a single line. Threading:
+/// a row other than 0 has one writer, which may therefore load and store; row 0 is shared and uses
+/// read-modify-write. Readers see each word whole, and a sum of words that may be a few writes old.
 class Series {
  public:
   Series(size_t cells, std::span<const double> bounds, bool histogram)

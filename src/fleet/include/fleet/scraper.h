@@ -20,7 +20,8 @@ struct ScrapeOptions {
 
 /// Reads the metrics page of every endpoint, each on its own timer, over a kept connection. The
 /// first reading of an endpoint comes at a random point of its first interval, so that a thousand
-/// endpoints are never asked in one burst, and a dead one costs nothing but its own timer.
+/// endpoints are never asked in one burst; the points are coarse, so that a few are asked in one
+/// turn. A dead endpoint costs nothing but its own timer.
 /// Threading: the control loop's thread; construct and destroy there too, or while the loop does
 /// not run.
 class Scraper {
