@@ -375,6 +375,35 @@ std::string_view go_json(std::string_view json, Arena& arena) {
   return Canon(json, arena).run();
 }
 
+std::string_view go_raw_json(std::string_view json, Arena& arena) {
+  ArenaList<char> out(arena);
+  const auto put = [&out](std::string_view text) { out.append({text.data(), text.size()}); };
+  bool quoted = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (!quoted) {
+      if (c == ' ' || c == '\t' || c == '\n' || c == '\r') continue;
+      quoted = c == '"';
+    } else if (c == '"') {
+      quoted = false;
+    } else if (c == '\\') {
+      out.push_back(c);
+      if (++i < json.size()) out.push_back(json[i]);
+      continue;
+    } else if (c == '<' || c == '>' || c == '&') {
+      put(c == '<' ? "\\u003c" : c == '>' ? "\\u003e" : "\\u0026");
+      continue;
+    } else if (const auto separator = json.substr(i, 3);
+               separator == "\xe2\x80\xa8" || separator == "\xe2\x80\xa9") {
+      put(separator.back() == '\xa8' ? "\\u2028" : "\\u2029");
+      i += 2;
+      continue;
+    }
+    out.push_back(c);
+  }
+  return {out.view().data(), out.size()};
+}
+
 std::string_view go_json_string(std::string_view text, Arena& arena) {
   Writer writer(arena, text.size());
   writer.string(text);

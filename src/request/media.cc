@@ -99,7 +99,11 @@ uint32_t image_tokens(std::string_view url) {
   if (!url.starts_with("data:")) return kUnknownImage;
   const size_t comma = url.find(',');
   if (comma == url.npos || !url.substr(0, comma).ends_with(";base64")) return kUnknownImage;
-  Base64Bytes bytes(url.substr(comma + 1));
+  return base64_image_tokens(url.substr(comma + 1));
+}
+
+uint32_t base64_image_tokens(std::string_view base64) {
+  Base64Bytes bytes(base64);
   const Size size = image_size(bytes);
   if (!bytes.good() || size.width == 0 || size.height == 0) return kUnknownImage;
   const uint64_t tokens = size.width * size.height / 1024;

@@ -55,7 +55,7 @@ BENCHMARK_CAPTURE(parse, chat_40_tools, scan_chat, agent());
 /// One event of a streamed answer, without usage or with it.
 void event(benchmark::State& state, const std::string& text) {
   Arena arena(64 * 1024);
-  UsageScan* scan = scan_sse_usage(arena);
+  UsageScan* scan = scan_sse_usage(UsageFormat::kOpenAi, arena);
   for (auto _ : state) scan->feed(text);
   state.SetBytesProcessed(static_cast<int64_t>(text.size() * state.iterations()));
   if (scan->events() != static_cast<uint64_t>(state.iterations())) std::abort();

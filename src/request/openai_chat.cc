@@ -35,7 +35,7 @@ enum : uint8_t {
 };
 
 constexpr codec::JsonField kFields[] = {
-    LLMD_OPENAI_FIELDS,
+    LLMD_COMMON_FIELDS,
     {kRoot, "max_completion_tokens", kCapFirst},
     {kRoot, "max_tokens", kCapSecond},
     {kRoot, "messages", kMessages},
@@ -86,11 +86,13 @@ struct Block {
   Text text, image, video, audio, audio_format;
 };
 
-class ChatScan final : public OpenAiScan {
+class ChatScan final : public JsonBodyScan {
  public:
   explicit ChatScan(Arena& arena)
-      : OpenAiScan(Api::kChat, kSchema,
-                   "invalid chat completions request: must have valid messages field", arena),
+      : JsonBodyScan(
+            Api::kChat, kSchema,
+            {kMalformedMap, "invalid chat completions request: must have valid messages field"},
+            arena),
         parts_(arena) {}
 
  private:

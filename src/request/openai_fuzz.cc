@@ -1,3 +1,4 @@
+#include "anthropic_scan.h"
 #include "openai_scan.h"
 #include "usage_scan.h"
 
@@ -50,9 +51,9 @@ std::string scan_body(BodyScan* (*make)(Arena&), const std::string& text, size_t
   return describe(scan->finish(text));
 }
 
-std::string scan_usage(UsageScan* (*make)(Arena&), const std::string& text, size_t step) {
+std::string usage_of(UsageFormat format, bool streaming, const std::string& text, size_t step) {
   Arena arena;
-  UsageScan* scan = make(arena);
+  UsageScan* scan = scan_usage(format, streaming, arena);
   for (size_t at = 0; at < text.size(); at += step) scan->feed(std::string(text, at, step));
   scan->finish();
   return describe(*scan);
@@ -67,9 +68,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t step = data[0] + 1;
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
   for (auto make : {scan_completions, scan_chat, scan_embeddings, scan_responses,
-                    scan_conversations, scan_images})
+                    scan_conversations, scan_images, scan_messages})
     if (scan_body(make, text, text.size() + 1) != scan_body(make, text, step)) std::abort();
-  for (auto make : {scan_json_usage, scan_sse_usage})
-    if (scan_usage(make, text, text.size() + 1) != scan_usage(make, text, step)) std::abort();
+  for (auto format : {UsageFormat::kOpenAi, UsageFormat::kAnthropic, UsageFormat::kSglang})
+    for (bool streaming : {false, true})
+      if (usage_of(format, streaming, text, text.size() + 1) !=
+          usage_of(format, streaming, text, step))
+        std::abort();
   return 0;
 }

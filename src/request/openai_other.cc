@@ -11,7 +11,7 @@ using codec::JsonValue;
 enum : uint8_t { kInstructions = kFirstOwn, kTools, kInput };
 
 constexpr codec::JsonField kResponseFields[] = {
-    LLMD_OPENAI_FIELDS,
+    LLMD_COMMON_FIELDS,
     {kRoot, "max_output_tokens", kCapFirst},
     {kRoot, "instructions", kInstructions},
     {kRoot, "tools", kTools},
@@ -20,11 +20,11 @@ constexpr codec::JsonField kResponseFields[] = {
 constexpr codec::JsonSchema kResponseSchema(kResponseFields);
 
 /// The prompt is the JSON list of those of the three fields that are there.
-class ResponseScan final : public OpenAiScan {
+class ResponseScan final : public JsonBodyScan {
  public:
   explicit ResponseScan(Arena& arena)
-      : OpenAiScan(Api::kResponses, kResponseSchema,
-                   "invalid responses request: must have input field", arena) {}
+      : JsonBodyScan(Api::kResponses, kResponseSchema,
+                     {kMalformedMap, "invalid responses request: must have input field"}, arena) {}
 
  private:
   void own_open(uint8_t, JsonKind) override {}
@@ -56,17 +56,18 @@ class ResponseScan final : public OpenAiScan {
 enum : uint8_t { kItems = kFirstOwn, kItem, kItemType, kItemRole, kItemContent };
 
 constexpr codec::JsonField kConversationFields[] = {
-    LLMD_OPENAI_FIELDS,         {kRoot, "items", kItems},   {kItems, codec::kJsonElement, kItem},
+    LLMD_COMMON_FIELDS,         {kRoot, "items", kItems},   {kItems, codec::kJsonElement, kItem},
     {kItem, "type", kItemType}, {kItem, "role", kItemRole}, {kItem, "content", kItemContent},
 };
 constexpr codec::JsonSchema kConversationSchema(kConversationFields);
 
 /// The prompt is the JSON list of the items, each with its three known fields in this order.
-class ConversationScan final : public OpenAiScan {
+class ConversationScan final : public JsonBodyScan {
  public:
   explicit ConversationScan(Arena& arena)
-      : OpenAiScan(Api::kConversations, kConversationSchema,
-                   "invalid conversations request: must have items field", arena),
+      : JsonBodyScan(Api::kConversations, kConversationSchema,
+                     {kMalformedMap, "invalid conversations request: must have items field"},
+                     arena),
         items_(arena) {}
 
  private:
@@ -126,11 +127,12 @@ constexpr codec::JsonField kImageFields[] = {
 constexpr codec::JsonSchema kImageSchema(kImageFields);
 
 /// Checked and routed by model; an image prompt has no tokens.
-class ImageScan final : public OpenAiScan {
+class ImageScan final : public JsonBodyScan {
  public:
   explicit ImageScan(Arena& arena)
-      : OpenAiScan(Api::kImages, kImageSchema,
-                   "invalid images generations request: must have prompt field", arena) {}
+      : JsonBodyScan(Api::kImages, kImageSchema,
+                     {kMalformedMap, "invalid images generations request: must have prompt field"},
+                     arena) {}
 
  private:
   void own_open(uint8_t, JsonKind) override {}

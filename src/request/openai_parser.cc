@@ -28,7 +28,7 @@ class OpenAiParser final : public Parser {
   }
 
   UsageScan* scan_response(std::string_view, bool streaming, Arena& arena) const override {
-    return streaming ? scan_sse_usage(arena) : scan_json_usage(arena);
+    return scan_usage(UsageFormat::kOpenAi, streaming, arena);
   }
 };
 

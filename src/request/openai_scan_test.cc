@@ -1,8 +1,7 @@
 #include "openai_scan.h"
 
 #include "media.h"
-
-#include "codec/json_text.h"
+#include "scan_testing.h"
 
 #include <gtest/gtest.h>
 #include <xxhash.h>
@@ -14,27 +13,9 @@
 namespace llmd::request {
 namespace {
 
-using Scan = BodyScan* (*)(Arena&);
-
-/// The byte stream of a prompt as the block hasher reads it.
-std::string stream(const Prompt& prompt) {
-  std::string out;
-  for (const Piece& piece : prompt.pieces) {
-    if (piece.kind == Piece::Kind::kBytes) {
-      out += piece.text;
-    } else if (piece.kind == Piece::Kind::kEscaped) {
-      std::string text(piece.text.size(), 0);
-      text.resize(codec::unescape_json(piece.text, text.data()));
-      EXPECT_EQ(text.size(), piece.bytes);
-      out += text;
-    } else {
-      out.resize((out.size() + 3) / 4 * 4);
-      for (uint32_t i = 0; i < piece.count; ++i)
-        out.append(reinterpret_cast<const char*>(&piece.token), 4);
-    }
-  }
-  return out;
-}
+using testing::Parsed;
+using testing::Scan;
+using testing::stream;
 
 /// Chained block hashes over blocks of 64 tokens (spec 01 §8).
 std::vector<uint64_t> hashes(std::string model, std::string bytes) {
@@ -49,26 +30,7 @@ std::vector<uint64_t> hashes(std::string model, std::string bytes) {
   return out;
 }
 
-class Parsed {
- public:
-  Parsed(Scan scan, std::string_view body) : body_(body), result_(scan(arena_)->finish(body_)) {}
-
-  const RequestView* operator->() const { return &*result_; }
-  bool good() const { return result_.has_value(); }
-  std::string error() const { return result_ ? "" : result_.error().message; }
-  std::string text(size_t prompt = 0) const { return stream(result_->prompts[prompt]); }
-  std::vector<uint32_t> tokens(size_t prompt = 0) const {
-    const auto ids = result_->prompts[prompt].token_ids;
-    return {ids.begin(), ids.end()};
-  }
-
- private:
-  Arena arena_;
-  std::string body_;
-  Result<RequestView> result_;
-};
-
-TEST(OpenAiScan, ReadsCommonFields) {
+TEST(JsonBodyScan, ReadsCommonFields) {
   const Parsed p(
       scan_completions,
       R"({"model":"a\u002fb","prompt":"x","stream":true,"max_tokens":7,"cache_salt":"s\n"})");
@@ -83,7 +45,7 @@ TEST(OpenAiScan, ReadsCommonFields) {
   EXPECT_TRUE(p->rewritable);
 }
 
-TEST(OpenAiScan, StreamsOnlyOnTrue) {
+TEST(JsonBodyScan, StreamsOnlyOnTrue) {
   for (std::string_view value : {"false", "null", "\"true\"", "1", "[true]"})
     EXPECT_FALSE(
         Parsed(scan_completions, "{\"prompt\":\"x\",\"stream\":" + std::string(value) + "}")
@@ -91,13 +53,13 @@ TEST(OpenAiScan, StreamsOnlyOnTrue) {
         << value;
 }
 
-TEST(OpenAiScan, MissingOrOddModelIsEmpty) {
+TEST(JsonBodyScan, MissingOrOddModelIsEmpty) {
   EXPECT_EQ(Parsed(scan_completions, R"({"prompt":"x"})")->model, "");
   EXPECT_EQ(Parsed(scan_completions, R"({"prompt":"x"})")->model_value, std::nullopt);
   EXPECT_EQ(Parsed(scan_completions, R"({"prompt":"x","model":3})")->model, "");
 }
 
-TEST(OpenAiScan, CapIsTheFirstKeyWithAWholeNumber) {
+TEST(JsonBodyScan, CapIsTheFirstKeyWithAWholeNumber) {
   const struct {
     std::string_view fields;
     std::optional<int64_t> cap;
@@ -120,7 +82,7 @@ TEST(OpenAiScan, CapIsTheFirstKeyWithAWholeNumber) {
   }
 }
 
-TEST(OpenAiScan, ErrorsCarryTheReferencesTexts) {
+TEST(JsonBodyScan, ErrorsCarryTheReferencesTexts) {
   const struct {
     Scan scan;
     std::string_view body;
@@ -288,7 +250,7 @@ TEST(ResponseScan, StreamsTheListOfItsFields) {
             R"([{"instructions":"i"},{"tools":[2]},{"input":1}])");
 }
 
-TEST(OpenAiScan, StreamsHashToTheReferencesBlocks) {
+TEST(JsonBodyScan, StreamsHashToTheReferencesBlocks) {
   using Hashes = std::vector<uint64_t>;
   EXPECT_EQ(hashes("m", Parsed(scan_completions, R"({"prompt":"Hello world"})").text()),
             Hashes{0xeebfe7b0a2b32b05});
@@ -342,7 +304,7 @@ TEST(ImageTokens, ReadsSizesFromHeaders) {
   EXPECT_EQ(image_tokens("data:image/jpeg;base64,/9j/4AAEAAD/wAARCAHgAoADASIA"), 300u);
 }
 
-TEST(OpenAiScan, ResumesAtAnyOffset) {
+TEST(JsonBodyScan, ResumesAtAnyOffset) {
   const std::string body =
       R"({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a\u00e9\n"},)"
       R"({"type":"image_url","image_url":{"url":"u"}}]},{"role":"x","content":"\ud83d\ude00"}],"max_tokens":12})";

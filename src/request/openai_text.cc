@@ -11,10 +11,10 @@ enum : uint8_t { kInput = kFirstOwn, kInputItem, kListToken };
 /// Completions and embeddings: one field that is a string, a list of strings, a list of token ids
 /// or a list of lists of token ids. The last of these is refused by the reference and accepted by
 /// model servers: each inner list is a prompt of its own.
-class TextScan : public OpenAiScan {
+class TextScan : public JsonBodyScan {
  public:
-  TextScan(Api api, const codec::JsonSchema& schema, std::string_view refusal, Arena& arena)
-      : OpenAiScan(api, schema, refusal, arena), texts_(arena), tokens_(arena), list_ends_(arena) {}
+  TextScan(Api api, const codec::JsonSchema& schema, Texts texts, Arena& arena)
+      : JsonBodyScan(api, schema, texts, arena), texts_(arena), tokens_(arena), list_ends_(arena) {}
 
  protected:
   ~TextScan() = default;
@@ -96,7 +96,7 @@ class TextScan : public OpenAiScan {
 };
 
 constexpr codec::JsonField kCompletionFields[] = {
-    LLMD_OPENAI_FIELDS,
+    LLMD_COMMON_FIELDS,
     {kRoot, "max_tokens", kCapFirst},
     {kRoot, "prompt", kInput},
     {kInput, codec::kJsonElement, kInputItem},
@@ -108,7 +108,7 @@ class CompletionScan final : public TextScan {
  public:
   explicit CompletionScan(Arena& arena)
       : TextScan(Api::kCompletions, kCompletionSchema,
-                 "invalid completions request: must have prompt field", arena) {}
+                 {kMalformedMap, "invalid completions request: must have prompt field"}, arena) {}
 
  private:
   std::span<const Prompt> prompts(std::string_view body) override {
@@ -124,7 +124,7 @@ class CompletionScan final : public TextScan {
 };
 
 constexpr codec::JsonField kEmbeddingFields[] = {
-    LLMD_OPENAI_FIELDS,
+    LLMD_COMMON_FIELDS,
     {kRoot, "input", kInput},
     {kInput, codec::kJsonElement, kInputItem},
     {kInputItem, codec::kJsonElement, kListToken},
@@ -135,7 +135,7 @@ class EmbeddingScan final : public TextScan {
  public:
   explicit EmbeddingScan(Arena& arena)
       : TextScan(Api::kEmbeddings, kEmbeddingSchema,
-                 "invalid embeddings request: must have input field", arena) {}
+                 {kMalformedMap, "invalid embeddings request: must have input field"}, arena) {}
 
  private:
   /// The reference hashes the JSON of its own record of the input.

@@ -20,6 +20,10 @@ std::string_view api_name(Api api) {
       return "conversations";
     case Api::kImages:
       return "images";
+    case Api::kMessages:
+      return "messages";
+    case Api::kGenerate:
+      return "generate";
   }
   return "unknown";
 }

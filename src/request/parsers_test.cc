@@ -65,6 +65,82 @@ TEST_F(Parsers, OpenAiParserReadsUsageOfBothKindsOfAnswer) {
   }
 }
 
+TEST_F(Parsers, AnthropicParserLeavesTokenCountingUnread) {
+  const Parser& parser = make(anthropic_parser());
+  EXPECT_EQ(refusal(parser, "/v1/messages"),
+            "invalid messages request: must have at least one message");
+  for (std::string_view path : {"/v1/messages/count_tokens", "/v1/messages/count_tokens/"}) {
+    const auto view = parser.scan_request(path, arena_)->finish("{\"model\":\"m\"}");
+    ASSERT_TRUE(view);
+    EXPECT_EQ(view->api, Api::kRaw);
+    EXPECT_EQ(parser.scan_response(path, false, arena_), nullptr);
+  }
+}
+
+TEST_F(Parsers, GenerateParsersReadTokenIds) {
+  const Parser& vllm = make(vllmhttp_parser());
+  const Parser& sglang = make(sglanghttp_parser());
+  const auto first =
+      vllm.scan_request("/inference/v1/generate", arena_)
+          ->finish(R"({"model":"m","token_ids":[1,2,4294967295],"cache_salt":"s","stream":true,)"
+                   R"("sampling_params":{"max_tokens":3},"sampling_params":{"max_tokens":9}})");
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->api, Api::kGenerate);
+  EXPECT_EQ(first->model, "m");
+  EXPECT_EQ(first->cache_salt, "s");
+  EXPECT_TRUE(first->stream);
+  EXPECT_TRUE(first->rewritable);
+  EXPECT_EQ(first->max_output_tokens, 9);
+  const auto ids = first->prompts[0].token_ids;
+  EXPECT_EQ(std::vector(ids.begin(), ids.end()), (std::vector<uint32_t>{1, 2, 4294967295}));
+
+  const auto second = sglang.scan_request("/generate", arena_)
+                          ->finish(R"({"input_ids":[7],"extra_key":"k",)"
+                                   R"("sampling_params":{"max_new_tokens":4}})");
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second->cache_salt, "k");
+  EXPECT_EQ(second->max_output_tokens, 4);
+  EXPECT_FALSE(second->rewritable);
+  EXPECT_EQ(second->prompts[0].token_ids.size(), 1u);
+}
+
+TEST_F(Parsers, GenerateParsersSayWhatIsWrong) {
+  const Parser& vllm = make(vllmhttp_parser());
+  const Parser& sglang = make(sglanghttp_parser());
+  const struct {
+    const Parser& parser;
+    std::string_view path, body, error;
+  } kCases[] = {
+      {vllm, "/inference/v1/generate", "{", "unexpected end of JSON input"},
+      {vllm, "/inference/v1/generate", "{}",
+       "invalid generate request: must have non-empty token_ids field"},
+      {vllm, "/inference/v1/generate", R"({"token_ids":[]})",
+       "invalid generate request: must have non-empty token_ids field"},
+      {vllm, "/inference/v1/generate", R"({"token_ids":"1"})",
+       "invalid generate request: token_ids must be an array"},
+      {vllm, "/inference/v1/generate", R"({"token_ids":[1,-2,3]})",
+       "invalid generate request: token_ids[1]: invalid value -2"},
+      {vllm, "/inference/v1/generate", R"({"token_ids":[1,[2]]})",
+       "invalid generate request: token_ids[1]: invalid value [2]"},
+      {sglang, "/generate", "[", "invalid generate request: unexpected end of JSON input"},
+      {sglang, "/generate", R"({"text":"x"})",
+       "invalid generate request: input_ids must be provided"},
+      {sglang, "/generate/", R"({"input_ids":null,"extra_key":3})",
+       "invalid generate request: input_ids must be provided"},
+      {sglang, "/generate", R"({"input_ids":["x"],"extra_key":3})",
+       "unsupported generate request: extra_key must be a string"},
+      {sglang, "/generate", R"({"input_ids":[1,"x"]})",
+       "invalid generate request: input_ids must be an array of uint32 integers"},
+      {sglang, "/generate", R"({"input_ids":[]})",
+       "invalid generate request: input_ids cannot be empty"},
+      {sglang, "/v1/generate", R"({"input_ids":[1]})", "unsupported path: /v1/generate"},
+  };
+  for (const auto& c : kCases) {
+    const auto view = c.parser.scan_request(c.path, arena_)->finish(c.body);
+    EXPECT_EQ(view ? "" : view.error().message, c.error) << c.body;
+  }
+}
+
 TEST_F(Parsers, PassthroughParserTakesAnyBytes) {
   const Parser& parser = make(passthrough_parser());
   EXPECT_TRUE(parser.path_suffixes().empty());

@@ -1,4 +1,5 @@
-#include "request/parser.h"
+#include "raw_scan.h"
+
 #include "request/parsers.h"
 
 namespace llmd::request {
@@ -13,13 +14,15 @@ class RawScan final : public BodyScan {
 class PassthroughParser final : public Parser {
  public:
   std::span<const std::string_view> path_suffixes() const override { return {}; }
-  BodyScan* scan_request(std::string_view, Arena& arena) const override {
-    return arena.make<RawScan>();
-  }
+  BodyScan* scan_request(std::string_view, Arena& arena) const override { return scan_raw(arena); }
   UsageScan* scan_response(std::string_view, bool, Arena&) const override { return nullptr; }
 };
 
 }  // namespace
+
+BodyScan* scan_raw(Arena& arena) {
+  return arena.make<RawScan>();
+}
 
 const plugin::Descriptor& passthrough_parser() {
   static const plugin::Descriptor descriptor = plugin::describe<PassthroughParser>({

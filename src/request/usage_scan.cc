@@ -32,7 +32,7 @@ enum : uint8_t {
   kCached,
   kInputCached,
 };
-constexpr codec::JsonField kFields[] = {
+constexpr codec::JsonField kOpenAiFields[] = {
     {kRoot, "usage", kUsage},
     {kRoot, "response", kResponse},
     {kResponse, "usage", kUsage},
@@ -46,7 +46,29 @@ constexpr codec::JsonField kFields[] = {
     {kDetails, "cached_tokens", kCached},
     {kInputDetails, "cached_tokens", kInputCached},
 };
-constexpr codec::JsonSchema kSchema(kFields);
+constexpr codec::JsonField kAnthropicFields[] = {
+    {kRoot, "usage", kUsage},           {kRoot, "message", kResponse},
+    {kResponse, "usage", kUsage},       {kUsage, "input_tokens", kInput},
+    {kUsage, "output_tokens", kOutput}, {kUsage, "cache_read_input_tokens", kInputCached},
+};
+constexpr codec::JsonField kSglangFields[] = {
+    {kRoot, "meta_info", kUsage},
+    {kUsage, "prompt_tokens", kPrompt},
+    {kUsage, "completion_tokens", kCompletion},
+    {kUsage, "cached_tokens", kInputCached},
+};
+
+struct Format {
+  codec::JsonSchema schema;
+  std::string_view word;  // is in every event that counts, with a value other than null
+};
+constexpr Format kFormats[] = {{codec::JsonSchema(kOpenAiFields), "usage"},
+                               {codec::JsonSchema(kAnthropicFields), "usage"},
+                               {codec::JsonSchema(kSglangFields), "finish_reason"}};
+
+const Format& format_of(UsageFormat format) {
+  return kFormats[static_cast<size_t>(format)];
+}
 
 /// A count: a number or a numeric string. Fractions are cut off, as by the reference.
 std::optional<int64_t> count_of(const JsonValue& v) {
@@ -107,7 +129,7 @@ class UsageSink final : public codec::JsonSink {
 
 class JsonUsage final : public UsageScan {
  public:
-  JsonUsage() : sink_(usage_), scanner_(kSchema, sink_) {}
+  explicit JsonUsage(const Format& format) : sink_(usage_), scanner_(format.schema, sink_) {}
   void feed(std::string_view chunk) override { scanner_.feed_chunk(chunk); }
   void finish() override { scanner_.finish(); }
 
@@ -116,41 +138,43 @@ class JsonUsage final : public UsageScan {
   codec::JsonScanner scanner_;
 };
 
-/// The first "usage" in `text`, or npos. Looks for its first and last letter sixteen places at a
+/// The first `word` in `text`, or npos. Looks for its first and last letter sixteen places at a
 /// time.
-size_t find_usage(std::string_view text) {
-  constexpr std::string_view kWord = "usage";
+size_t find_word(std::string_view text, std::string_view word) {
   size_t at = 0;
-  for (; at + 16 + kWord.size() - 1 <= text.size(); at += 16) {
+  for (; at + 16 + word.size() - 1 <= text.size(); at += 16) {
     const auto load = [&](size_t i) {
       return _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + i));
     };
-    const __m128i first = _mm_cmpeq_epi8(load(at), _mm_set1_epi8('u'));
-    const __m128i last = _mm_cmpeq_epi8(load(at + 4), _mm_set1_epi8('e'));
+    const __m128i first = _mm_cmpeq_epi8(load(at), _mm_set1_epi8(word.front()));
+    const __m128i last = _mm_cmpeq_epi8(load(at + word.size() - 1), _mm_set1_epi8(word.back()));
     auto mask = static_cast<uint32_t>(_mm_movemask_epi8(_mm_and_si128(first, last)));
     for (; mask != 0; mask &= mask - 1) {
       const size_t place = at + static_cast<size_t>(std::countr_zero(mask));
-      if (std::memcmp(text.data() + place, kWord.data(), kWord.size()) == 0) return place;
+      if (std::memcmp(text.data() + place, word.data(), word.size()) == 0) return place;
     }
   }
-  return text.find(kWord, at);
+  return text.find(word, at);
 }
 
-/// Whether `line` may hold counts: it names "usage" with a value other than null. Some servers send
-/// null in every event.
-bool mentions_usage(std::string_view line) {
+/// Whether `line` has the key `word` with a value other than null. Some servers send null in every
+/// event.
+bool mentions(std::string_view line, std::string_view word) {
   while (true) {
-    const size_t place = find_usage(line);
+    const size_t place = find_word(line, word);
     if (place == line.npos) return false;
-    line.remove_prefix(place + 5);
+    line.remove_prefix(place + word.size());
     if (!line.starts_with("\":null") && !line.starts_with("\": null")) return true;
   }
 }
 
 class SseUsage final : public UsageScan, private codec::SseSink {
  public:
-  explicit SseUsage(Arena& arena)
-      : lines_(*this, arena.array<char>(kHeldBytes)), sink_(usage_), long_line_(kSchema, sink_) {}
+  SseUsage(const Format& format, Arena& arena)
+      : format_(format),
+        lines_(*this, arena.array<char>(kHeldBytes)),
+        sink_(usage_),
+        long_line_(format.schema, sink_) {}
 
   void feed(std::string_view chunk) override { lines_.feed(chunk); }
   void finish() override { lines_.finish(); }
@@ -159,19 +183,20 @@ class SseUsage final : public UsageScan, private codec::SseSink {
   void data(std::string_view line) override {
     if (line == "[DONE]") return;
     ++events_;
-    if (!mentions_usage(line)) return;
-    codec::JsonScanner scanner(kSchema, sink_);
+    if (!mentions(line, format_.word)) return;
+    codec::JsonScanner scanner(format_.schema, sink_);
     scanner.feed(line);
   }
 
   void data_part(std::string_view text, bool first, bool) override {
     if (first) {
       ++events_;
-      new (&long_line_) codec::JsonScanner(kSchema, sink_);
+      new (&long_line_) codec::JsonScanner(format_.schema, sink_);
     }
     long_line_.feed_chunk(text);
   }
 
+  const Format& format_;
   codec::SseScanner lines_;
   UsageSink sink_;
   codec::JsonScanner long_line_;
@@ -179,11 +204,11 @@ class SseUsage final : public UsageScan, private codec::SseSink {
 
 }  // namespace
 
-UsageScan* scan_json_usage(Arena& arena) {
-  return arena.make<JsonUsage>();
+UsageScan* scan_json_usage(UsageFormat format, Arena& arena) {
+  return arena.make<JsonUsage>(format_of(format));
 }
-UsageScan* scan_sse_usage(Arena& arena) {
-  return arena.make<SseUsage>(arena);
+UsageScan* scan_sse_usage(UsageFormat format, Arena& arena) {
+  return arena.make<SseUsage>(format_of(format), arena);
 }
 
 }  // namespace llmd::request

@@ -11,6 +11,17 @@ namespace {
 
 using Make = UsageScan* (*)(Arena&);
 
+template <UsageFormat format>
+UsageScan* json(Arena& arena) {
+  return scan_json_usage(format, arena);
+}
+template <UsageFormat format>
+UsageScan* sse(Arena& arena) {
+  return scan_sse_usage(format, arena);
+}
+constexpr Make kJson = json<UsageFormat::kOpenAi>;
+constexpr Make kSse = sse<UsageFormat::kOpenAi>;
+
 struct Seen {
   Usage usage;
   uint64_t events;
@@ -40,29 +51,27 @@ void expect_usage(Make make, std::string_view text, int64_t prompt, int64_t comp
 
 TEST(JsonUsage, ReadsTheUsageObject) {
   expect_usage(
-      scan_json_usage,
+      kJson,
       R"({"id":"x","choices":[{"text":"usage"}],"usage":{"prompt_tokens":11,"total_tokens":18,)"
       R"("completion_tokens":7,"prompt_tokens_details":{"cached_tokens":8}}})",
       11, 7, 18, 8);
-  expect_usage(scan_json_usage, R"({"usage":{"input_tokens":"3","output_tokens":4}})", 3, 4, 7,
-               std::nullopt);
-  expect_usage(scan_json_usage,
-               R"({"usage":{"prompt_tokens":null,"input_tokens":3,"total_tokens":9}})", 3, 0, 3,
-               std::nullopt);
+  expect_usage(kJson, R"({"usage":{"input_tokens":"3","output_tokens":4}})", 3, 4, 7, std::nullopt);
+  expect_usage(kJson, R"({"usage":{"prompt_tokens":null,"input_tokens":3,"total_tokens":9}})", 3, 0,
+               3, std::nullopt);
   expect_usage(
-      scan_json_usage,
+      kJson,
       R"({"usage":{"prompt_tokens":5,"input_tokens":3,"completion_tokens":0,"total_tokens":5,)"
       R"("input_tokens_details":{"cached_tokens":2},"prompt_tokens_details":{"cached_tokens":1}}})",
       5, 0, 5, 2);
-  expect_usage(scan_json_usage, R"({"usage":{"prompt_tokens":5,"prompt_tokens_details":null}})", 5,
-               0, 5, std::nullopt);
+  expect_usage(kJson, R"({"usage":{"prompt_tokens":5,"prompt_tokens_details":null}})", 5, 0, 5,
+               std::nullopt);
 }
 
 TEST(JsonUsage, AbsentOrBrokenUsageIsNone) {
   for (std::string_view text :
        {"", "not json", "{}", R"({"usage":null})", R"({"usage":[1]})",
         R"({"x":{"usage":{"prompt_tokens":1}}})", "{\"usage\":{\"prompt_tokens\":1"})
-    EXPECT_FALSE(read(scan_json_usage, text, 5).usage.present) << text;
+    EXPECT_FALSE(read(kJson, text, 5).usage.present) << text;
 }
 
 constexpr std::string_view kStream =
@@ -74,17 +83,17 @@ constexpr std::string_view kStream =
     "data: [DONE]\n\n";
 
 TEST(SseUsage, ReadsUsageWhereverTheChunksAreCut) {
-  expect_usage(scan_sse_usage, kStream, 12, 3, 15, 4, 3);
+  expect_usage(kSse, kStream, 12, 3, 15, 4, 3);
 }
 
 TEST(SseUsage, LaterCountsReplaceEarlierOnes) {
   expect_usage(
-      scan_sse_usage,
+      kSse,
       "data: {\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":1,\"total_tokens\":6}}\n\n"
       "data: {\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"total_tokens\":7}}\r\n\r\n",
       5, 2, 7, std::nullopt, 2);
   expect_usage(
-      scan_sse_usage,
+      kSse,
       "data: {\"usage\":{\"input_tokens\":9,\"input_tokens_details\":{\"cached_tokens\":3}}}\n\n"
       "data: {\"usage\":{\"output_tokens\":4}}\n\n",
       9, 4, 13, 3, 2);
@@ -92,7 +101,7 @@ TEST(SseUsage, LaterCountsReplaceEarlierOnes) {
 
 TEST(SseUsage, ReadsTheLastEventOfTheResponsesApi) {
   expect_usage(
-      scan_sse_usage,
+      kSse,
       "event: response.created\ndata: "
       "{\"type\":\"response.created\",\"response\":{\"usage\":null}}\n\n"
       "event: response.completed\ndata: "
@@ -103,8 +112,7 @@ TEST(SseUsage, ReadsTheLastEventOfTheResponsesApi) {
 }
 
 TEST(SseUsage, CountsEventsWithoutUsage) {
-  const Seen seen =
-      read(scan_sse_usage, "data: {}\n\ndata: {\"usage\": null}\n\ndata: [DONE]\r\n\r\n", 3);
+  const Seen seen = read(kSse, "data: {}\n\ndata: {\"usage\": null}\n\ndata: [DONE]\r\n\r\n", 3);
   EXPECT_FALSE(seen.usage.present);
   EXPECT_EQ(seen.events, 2u);
 }
@@ -115,9 +123,42 @@ std::string recorded(const char* name) {
 }
 
 TEST(UsageScan, ReadsRecordedAnswersOfVllm) {
-  expect_usage(scan_sse_usage, recorded("answer-chat-stream.sse"), 15, 8, 23, 0, 10);
-  expect_usage(scan_sse_usage, recorded("answer-chat-continuous.sse"), 15, 8, 23, 0, 10);
-  expect_usage(scan_json_usage, recorded("answer-responses.json"), 10, 4, 14, 0);
+  expect_usage(kSse, recorded("answer-chat-stream.sse"), 15, 8, 23, 0, 10);
+  expect_usage(kSse, recorded("answer-chat-continuous.sse"), 15, 8, 23, 0, 10);
+  expect_usage(kJson, recorded("answer-responses.json"), 10, 4, 14, 0);
+}
+
+TEST(JsonUsage, ReadsOtherFamilies) {
+  expect_usage(json<UsageFormat::kAnthropic>,
+               R"({"usage":{"input_tokens":25,"cache_read_input_tokens":5,"output_tokens":15}})",
+               25, 15, 40, 5);
+  expect_usage(
+      json<UsageFormat::kSglang>,
+      R"({"text":"hi","meta_info":{"prompt_tokens":3,"completion_tokens":2,"cached_tokens":1}})", 3,
+      2, 5, 1);
+}
+
+TEST(SseUsage, MergesTheTwoEventsOfAnthropic) {
+  expect_usage(sse<UsageFormat::kAnthropic>,
+               "event: message_start\n"
+               "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":25,"
+               "\"cache_read_input_tokens\":10,\"output_tokens\":1}}}\n\n"
+               "event: content_block_delta\n"
+               "data: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"usage\"}}\n\n"
+               "event: message_delta\n"
+               "data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":7}}\n\n"
+               "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+               25, 7, 32, 10, 4);
+}
+
+TEST(SseUsage, TakesTheLastEventOfSglang) {
+  expect_usage(sse<UsageFormat::kSglang>,
+               "data: {\"text\":\"a\",\"meta_info\":{\"finish_reason\":null,\"prompt_tokens\":4,"
+               "\"completion_tokens\":1}}\n\n"
+               "data: {\"text\":\"ab\",\"meta_info\":{\"finish_reason\":{\"type\":\"stop\"},"
+               "\"prompt_tokens\":4,\"completion_tokens\":2,\"cached_tokens\":0}}\n\n"
+               "data: [DONE]\n\n",
+               4, 2, 6, 0, 2);
 }
 
 }  // namespace

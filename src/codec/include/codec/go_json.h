@@ -13,6 +13,10 @@ namespace llmd::codec {
 /// 5 bytes an input byte at worst. The result and all scratch memory are in `arena`.
 std::string_view go_json(std::string_view json, Arena& arena);
 
+/// `json`, a valid JSON value, as Go prints one that it has kept raw: no spaces outside strings,
+/// and in strings `<`, `>`, `&`, U+2028 and U+2029 escaped; all else as it is.
+std::string_view go_raw_json(std::string_view json, Arena& arena);
+
 /// `text` as a JSON string literal of Go, quotes included.
 std::string_view go_json_string(std::string_view text, Arena& arena);
 

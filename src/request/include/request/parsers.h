@@ -7,6 +7,12 @@ namespace llmd::request {
 
 /// `openai-parser`: completions, chat, embeddings, responses, conversations, images.
 const plugin::Descriptor& openai_parser();
+/// `anthropic-parser`: messages; count_tokens passes unread.
+const plugin::Descriptor& anthropic_parser();
+/// `vllmhttp-parser`: vLLM's generate API, which takes token ids.
+const plugin::Descriptor& vllmhttp_parser();
+/// `sglanghttp-parser`: SGLang's generate API, token ids only.
+const plugin::Descriptor& sglanghttp_parser();
 /// `passthrough-parser`: any path, nothing is read.
 const plugin::Descriptor& passthrough_parser();
 

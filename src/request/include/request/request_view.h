@@ -15,6 +15,8 @@ enum class Api : uint8_t {
   kResponses,
   kConversations,
   kImages,
+  kMessages,
+  kGenerate,
 };
 std::string_view api_name(Api api);
 

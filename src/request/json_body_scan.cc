@@ -1,4 +1,4 @@
-#include "openai_scan.h"
+#include "json_body_scan.h"
 
 #include "codec/go_json.h"
 #include "codec/json_text.h"
@@ -13,6 +13,8 @@ namespace {
 using codec::JsonKind;
 
 constexpr int64_t kCapMax = std::numeric_limits<int64_t>::max();
+
+}  // namespace
 
 std::string_view go_name(JsonKind kind) {
   switch (kind) {
@@ -31,8 +33,6 @@ std::string_view go_name(JsonKind kind) {
   }
   return "value";
 }
-
-}  // namespace
 
 std::optional<int64_t> whole_number(std::string_view json, int64_t max) {
   int64_t whole = 0;
@@ -55,11 +55,11 @@ std::optional<int64_t> whole_number(std::string_view json, int64_t max) {
   return whole <= max ? std::optional(whole) : std::nullopt;
 }
 
-void OpenAiScan::open(uint8_t id, JsonKind kind, size_t) {
+void JsonBodyScan::open(uint8_t id, JsonKind kind, size_t) {
   if (id >= kFirstOwn) own_open(id, kind);
 }
 
-void OpenAiScan::value(uint8_t id, const codec::JsonValue& v) {
+void JsonBodyScan::value(uint8_t id, const codec::JsonValue& v) {
   switch (id) {
     case kRoot:
       root_ = v.kind;
@@ -86,15 +86,15 @@ void OpenAiScan::value(uint8_t id, const codec::JsonValue& v) {
   }
 }
 
-Result<RequestView> OpenAiScan::finish(std::string_view body) {
-  constexpr std::string_view kContext = "error unmarshaling request bodyMap: ";
+Result<RequestView> JsonBodyScan::finish(std::string_view body) {
   if (!scanner_.feed(body) || !scanner_.finish())
-    return fail(Code::kBadRequest, std::string(kContext) + scanner_.error().text());
+    return fail(Code::kBadRequest, std::string(texts_.malformed) + scanner_.error().text());
   if (root_ != JsonKind::kObject && root_ != JsonKind::kNull)
-    return fail(Code::kBadRequest, std::string(kContext) + "json: cannot unmarshal " +
+    return fail(Code::kBadRequest, std::string(texts_.malformed) + "json: cannot unmarshal " +
                                        std::string(go_name(root_)) +
                                        " into Go value of type map[string]interface {}");
-  if (bad_ || !complete()) return fail(Code::kBadRequest, std::string(refusal_));
+  if (const auto why = refusal(body); !why.empty())
+    return fail(Code::kBadRequest, std::string(why));
 
   RequestView view;
   view.api = api_;
@@ -104,18 +104,18 @@ Result<RequestView> OpenAiScan::finish(std::string_view body) {
   view.max_output_tokens = caps_[0] ? caps_[0] : caps_[1];
   if (salt_) view.cache_salt = resolve(body, *salt_);
   view.prompts = prompts(body);
-  view.rewritable = true;
+  view.rewritable = rewritable();
   return view;
 }
 
-std::string_view OpenAiScan::resolve(std::string_view body, const Text& text) const {
+std::string_view JsonBodyScan::resolve(std::string_view body, const Text& text) const {
   const std::string_view raw = body.substr(text.begin, text.end - text.begin);
   if (!text.escaped()) return raw;
   char* const out = static_cast<char*>(arena_.allocate(raw.size(), 1));
   return {out, codec::unescape_json(raw, out)};
 }
 
-Piece OpenAiScan::piece(std::string_view body, const Text& text) const {
+Piece JsonBodyScan::piece(std::string_view body, const Text& text) const {
   Piece piece;
   piece.kind = text.escaped() ? Piece::Kind::kEscaped : Piece::Kind::kBytes;
   piece.text = body.substr(text.begin, text.end - text.begin);
@@ -123,11 +123,11 @@ Piece OpenAiScan::piece(std::string_view body, const Text& text) const {
   return piece;
 }
 
-std::string_view OpenAiScan::rewritten(std::string_view body, Range range) const {
+std::string_view JsonBodyScan::rewritten(std::string_view body, Range range) const {
   return codec::go_json(body.substr(range.begin, range.end - range.begin), arena_);
 }
 
-std::span<const Prompt> OpenAiScan::one_prompt(std::span<const Piece> pieces) const {
+std::span<const Prompt> JsonBodyScan::one_prompt(std::span<const Piece> pieces) const {
   const auto prompts = arena_.array<Prompt>(1);
   prompts[0].pieces = pieces;
   return prompts;

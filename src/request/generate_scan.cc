@@ -1,0 +1,41 @@
+#include "generate_scan.h"
+
+namespace llmd::request {
+
+using codec::JsonKind;
+
+void GenerateScan::own_open(uint8_t id, JsonKind kind) {
+  if (id == kSampling) forget_caps();
+  if (id == kIds) {
+    ids_.clear();
+    state_ = kind == JsonKind::kArray ? Ids::kGood : Ids::kNoList;
+  }
+}
+
+void GenerateScan::own_value(uint8_t id, const codec::JsonValue& v) {
+  if (id == kSampling) {
+    if (v.kind != JsonKind::kObject) forget_caps();
+  } else if (id == kIds) {
+    if (v.kind == JsonKind::kArray) return;
+    ids_.clear();
+    state_ = v.kind == JsonKind::kNull ? Ids::kAbsent : Ids::kNoList;
+  } else if (id == kId && state_ == Ids::kGood) {
+    const auto token =
+        v.kind == JsonKind::kNumber ? whole_number(v.text, UINT32_MAX) : std::nullopt;
+    if (token) {
+      ids_.push_back(static_cast<uint32_t>(*token));
+      return;
+    }
+    state_ = Ids::kBadElement;
+    bad_index_ = ids_.size();
+    bad_element_ = {v.begin, v.end};
+  }
+}
+
+std::span<const Prompt> GenerateScan::prompts(std::string_view) {
+  const auto prompts = arena_.array<Prompt>(1);
+  prompts[0].token_ids = ids_.view();
+  return prompts;
+}
+
+}  // namespace llmd::request
