@@ -37,6 +37,8 @@ void add_common_flags(CLI::App& app, PickerOptions& o) {
   app.add_option("--config-file", o.config_file,
                  "EndpointPickerConfig, YAML or JSON; reloaded when it changes");
   app.add_option("--config-text", o.config_text, "the same as text");
+  app.add_option("--objects-dir", o.objects_dir,
+                 "directory of InferenceObjective and InferenceModelRewrite files, watched");
   app.add_flag("--allow-experimental-plugins", o.allow_experimental_plugins,
                "let Alpha plugins load");
 

@@ -160,6 +160,11 @@ Status PickerProcess::start() {
   discovery_.emplace(std::move(discovery));
   LLMD_TRY(discovery_->start(fleet_));
   publish(std::move(loaded));
+  if (!options_.objects_dir.empty()) {
+    objects_.emplace(options_.objects_dir, options_.pool_name, metrics_,
+                     [this](request::ObjectsPtr o) { director_.set_objects(std::move(o)); });
+    LLMD_TRY(objects_->start());
+  }
   if (!options_.config_file.empty())
     reloader_.emplace(options_.config_file, text, environment,
                       [this](config::Loaded l) { publish(std::move(l)); });
@@ -209,6 +214,7 @@ int PickerProcess::run(FrontEnd front_end) {
   every(reload_timer_, kReloadTick, [this] {
     if (reloader_) reloader_->tick();
     if (credentials_) credentials_->tick();
+    if (objects_) objects_->tick();
   });
   serving_ = true;
   log::info("serving", {{"address", front_end.address},

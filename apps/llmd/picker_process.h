@@ -6,6 +6,7 @@
 #include "admin/server.h"
 #include "base/result.h"
 #include "config/loader.h"
+#include "config/objects_dir.h"
 #include "config/reload.h"
 #include "fleet/discovery.h"
 #include "fleet/fleet.h"
@@ -89,6 +90,7 @@ class PickerProcess {
   fleet::PoolMetrics pool_metrics_;
   std::optional<config::Reloader> reloader_;
   std::unique_ptr<frontend::CredentialFiles> credentials_;
+  std::optional<config::ObjectsDirectory> objects_;
   std::optional<fleet::DiscoveryThread> discovery_;
   std::optional<admin::Server> admin_;
   io::Timer pool_timer_, reload_timer_;

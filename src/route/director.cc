@@ -46,6 +46,13 @@ schedule::PipelinePtr Director::pipeline() const {
   return pipeline_;
 }
 
+void Director::set_objects(request::ObjectsPtr objects) {
+  const MutexLock lock(mutex_);
+  objects_ = std::move(objects);
+  for (const auto& rewrite : objects_->rewrites()) probe_->admit_models(rewrite);
+  for (auto* loop : loops_) loop->post_objects(objects_);
+}
+
 void Director::begin_drain() {
   const MutexLock lock(mutex_);
   for (auto* loop : loops_) loop->post_drain();
@@ -55,6 +62,7 @@ void Director::attach(LoopDirector& loop) {
   const MutexLock lock(mutex_);
   loops_.push_back(&loop);
   loop.pipeline_ = loop_local(pipeline_);
+  loop.objects_ = loop_local(objects_);
 }
 
 void Director::detach(LoopDirector& loop) {
@@ -83,6 +91,12 @@ void LoopDirector::post(std::move_only_function<void()> work) {
 void LoopDirector::post_pipeline(schedule::PipelinePtr pipeline) {
   post([this, pipeline = std::move(pipeline)]() mutable {
     pipeline_ = loop_local(std::move(pipeline));
+  });
+}
+
+void LoopDirector::post_objects(request::ObjectsPtr objects) {
+  post([this, objects = std::move(objects)]() mutable {
+    objects_ = loop_local(std::move(objects));
   });
 }
 

@@ -50,6 +50,7 @@ struct RequestProbe::Families {
   metric::Family& tpot;
   metric::Family& itl;
   metric::Family& attempts;
+  metric::Family& rewrites;
 
   explicit Families(metric::Registry& r)
       : total(r.family(
@@ -119,7 +120,16 @@ struct RequestProbe::Families {
                               {"target_model_name", "target_model_name"},
                               {"pod_name", "endpoint_name"},
                               {"namespace", "namespace"},
-                              {"port", "port"}}}}})) {}
+                              {"port", "port"}}}}})),
+        rewrites(r.family({"llm_d_epp_model_rewrite_decisions_total",
+                           Kind::kCounter,
+                           "Requests whose model an InferenceModelRewrite chose.",
+                           {"model_rewrite_name", "model_name", "target_model"},
+                           {},
+                           {{"inference_extension_model_rewrite_decisions_total",
+                             {{"model_rewrite_name", "model_rewrite_name"},
+                              {"model_name", "model_name"},
+                              {"target_model", "target_model"}}}}})) {}
 
   /// llm_d_epp_NAME over the request labels, with the twin inference_objective_TWIN.
   static metric::Family& histogram(metric::Registry& r, std::string_view name,
@@ -232,6 +242,20 @@ metric::Counter RequestProbe::attempts(bool success, std::string_view target_mod
   const std::array<std::string_view, 5> values = {success ? "success" : "failure",
                                                   models_->admit(target_model), endpoint, ns, port};
   return families_->attempts.counter(values);
+}
+
+metric::Counter RequestProbe::rewrites(std::string_view rewrite, std::string_view model,
+                                       std::string_view target_model) {
+  const std::array<std::string_view, 3> values = {rewrite, models_->admit(model),
+                                                  models_->admit(target_model)};
+  return families_->rewrites.counter(values);
+}
+
+void RequestProbe::admit_models(const request::ModelRewrite& rewrite) {
+  for (const auto& rule : rewrite.rules) {
+    for (const auto& model : rule.models) models_->pin(model);
+    for (const auto& target : rule.targets) models_->pin(target.model);
+  }
 }
 
 struct RequestSeriesCache::Maps {

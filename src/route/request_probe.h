@@ -2,6 +2,7 @@
 
 #include "base/result.h"
 #include "metric/registry.h"
+#include "request/objects.h"
 #include "route/retry.h"
 
 #include <array>
@@ -43,6 +44,10 @@ class RequestProbe {
   void count_error(const RequestLabels& labels, Code code);
   metric::Counter attempts(bool success, std::string_view target_model, std::string_view endpoint,
                            std::string_view ns, std::string_view port);
+  metric::Counter rewrites(std::string_view rewrite, std::string_view model,
+                           std::string_view target_model);
+  /// Names that operators configure never collapse to "other".
+  void admit_models(const request::ModelRewrite& rewrite);
 
   metric::Histogram request_processing;
   metric::Histogram response_processing;

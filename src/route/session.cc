@@ -1,10 +1,14 @@
 #include "route/session.h"
 
 #include "head_values.h"
+#include "model_choice.h"
+#include "request_log.h"
 #include "request_probe.h"
+#include "request_trace.h"
 #include "response_meter.h"
 #include "session_states.h"
 #include "subset.h"
+#include "suspension.h"
 
 #include "base/check.h"
 #include "base/log.h"
@@ -13,7 +17,6 @@
 
 #include <fmt/format.h>
 
-#include "trace/tracer.h"
 #include <algorithm>
 
 namespace llmd::route {
@@ -23,14 +26,7 @@ using schedule::EndCause;
 using schedule::Progress;
 using schedule::RequestContext;
 
-namespace {}  // namespace
-
-struct Session::Impl {
-  /// Lets a late resume find out that its session is gone.
-  struct Anchor {
-    Impl* impl;
-  };
-
+struct Session::Impl final : Suspendable {
   LoopDirector& loop;
   Director& director;
   SessionSink& sink;
@@ -44,8 +40,7 @@ struct Session::Impl {
   request::BodyScan* scan = nullptr;
   request::RequestView view;
 
-  std::shared_ptr<Anchor> anchor;
-  uint64_t ticket = 0;  // of the current suspension; anything older is stale
+  Suspension suspension;
   size_t next_producer = 0;
   bool producer_late = false;
 
@@ -59,12 +54,13 @@ struct Session::Impl {
   ResponseMeter meter;
 
   Impl(LoopDirector& l, SessionSink& s)
-      : loop(l), director(l.director_), sink(s), clock(l.director_.clock_) {}
+      : loop(l),
+        director(l.director_),
+        sink(s),
+        clock(l.director_.clock_),
+        suspension(l.host_, l.director_.probe_->stale_resumes, *this) {}
 
-  ~Impl() {
-    if (anchor) anchor->impl = nullptr;
-    abort(EndCause::kClientDisconnect);
-  }
+  ~Impl() { abort(EndCause::kClientDisconnect); }
 
   // --- state machine
 
@@ -79,6 +75,7 @@ struct Session::Impl {
   }
 
   void begin(std::string_view target, HeaderView headers) {
+    rename.reset();
     arena = loop.take_arena();
     pipeline = loop.pipeline_;
     context.emplace(*arena, loop.host_.rng, clock);
@@ -90,7 +87,10 @@ struct Session::Impl {
     c.fairness_id =
         either(c.headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id");
     if (c.fairness_id.empty()) c.fairness_id = schedule::kDefaultFairnessId;
-    c.make_resume = [this] { return make_resume(); };
+    if (loop.objects_)
+      c.priority = loop.objects_->priority(
+          either(headers, "x-llm-d-inference-objective", "x-gateway-inference-objective"));
+    c.make_resume = [this] { return suspension.resume(); };
     if (const auto id = headers.get("x-request-id"); is_request_id(id)) {
       c.request_id = id;
     } else {
@@ -98,41 +98,23 @@ struct Session::Impl {
       c.request_id = arena->copy(uuid_v4(rng.next(), rng.next()));
       made_request_id = true;
     }
-    if (director.tracer_) begin_trace();
+    trace.begin(director.tracer_, c, loop.host_.rng, std::exchange(carrier, {}));
     ++loop.active_;
     state = State::kReceiving;
   }
 
-  void begin_trace() {
-    auto& c = *context;
-    const auto [own, parent] =
-        director.tracer_->start(c.headers, loop.host_.rng, std::exchange(carrier, {}));
-    const auto text = trace::format_traceparent(own);
-    traceparent = arena->copy({text.data(), text.size()});
-    if (own.sampled)
-      c.trace =
-          arena->make<trace::Trace>(*arena, loop.host_.rng, clock, own, parent, "gateway.request");
-  }
-
-  void end_trace() {
-    if (!context->trace) return;
-    context->trace->close_all();
-    director.tracer_->finish(*context->trace);
-  }
-
   static constexpr uint64_t kLoopStride = 256;
   bool made_request_id = false;
-  std::string_view traceparent;  // of the forwarded request; empty: as the client sent it
-  std::string_view carrier;      // trace context beside the next head
+  RequestTrace trace;
+  std::string_view carrier;  // trace context beside the next head
 
   /// Ends the request: the session is ready for the next one. Returns the arena, in which views of
   /// the request may still be needed.
   std::unique_ptr<Arena> release() {
     if (state == State::kWaiting) std::erase(loop.waiting_, owner);
-    end_trace();
-    traceparent = {};
+    trace.end(*context);
     state = State::kIdle;
-    ++ticket;
+    suspension.settle();
     --loop.active_;
     context.reset();
     pipeline.reset();
@@ -147,6 +129,7 @@ struct Session::Impl {
     producer_late = committed = running = made_request_id = ejected_too = false;
     attempts.reset();
     response_status = 0;
+    splices = 0;
     decided = {};
     meter = {};
     return std::move(arena);
@@ -182,7 +165,7 @@ struct Session::Impl {
 
   void parse_and_admit(std::string_view whole) {
     auto& c = *context;
-    orchestrate();
+    RequestTrace::orchestrate(c);
     c.request_bytes = whole.size();
     if (!pipeline) return refuse({Code::kServiceUnavailable, "no configuration is loaded", {}});
     if (!parser)
@@ -193,37 +176,28 @@ struct Session::Impl {
     if (!parsed) return refuse(std::move(parsed).error());
     view = *parsed;
     c.request = &view;
-    c.target_model = view.model;
+    choose_model(whole);
     if (view.rewritable && c.target_model.empty())
       return refuse({Code::kBadRequest, "model not found in request body", {}});
-    if (auto ok = prepare(); !ok) return refuse(std::move(ok).error());
+    if (auto ok = schedule::begin_try(*context, *pipeline); !ok)
+      return refuse(std::move(ok).error());
     admit();
   }
 
-  /// Makes the context ready for a try.
-  Status prepare() {
-    schedule::prepare(*context, *pipeline);
-    for (const auto& step : pipeline->request) {
-      const TimePoint begin = clock.now();
-      LLMD_TRY(step.plugin->on_request(*context));
-      step.duration.observe(seconds(clock.now() - begin));
-    }
-    return {};
-  }
+  Splice splice;  // of the model's name
+  size_t splices = 0;
+  std::optional<codec::JsonRename> rename;  // of the answer
 
-  /// From the last byte of a request, or its endpoint's failure, to its way to an endpoint.
-  void orchestrate() {
-    if (auto* trace = context->trace)
-      trace->open("gateway.request_orchestration", trace::Scope::kRequestControl,
-                  trace::Kind::kServer);
-  }
-
-  void end_orchestration() {
+  void choose_model(std::string_view body) {
     auto& c = *context;
-    if (!c.trace || &c.trace->current() == c.trace->first()) return;
-    c.trace->set(c.trace->current(), "target_model", c.target_model);
-    c.trace->set(c.trace->current(), "request_prio", int64_t{c.priority});
-    c.trace->close();
+    const ModelChoice choice =
+        route::choose_model(loop.objects_.get(), c.headers, view.model, c.rng);
+    c.target_model = arena->copy(choice.model);
+    if (!choice.rewrite.empty())
+      director.probe_->rewrites(choice.rewrite, view.model, c.target_model).add();
+    if (!view.rewritable || c.target_model == view.model || c.target_model.empty()) return;
+    splice = model_splice(view, body, c.target_model, *arena);
+    splices = 1;
   }
 
   void admit() {
@@ -240,7 +214,7 @@ struct Session::Impl {
       }
       state = State::kWaiting;
       if (const Nanos limit = pipeline->admission->deadline(); limit != Nanos::max())
-        wake_after(limit);
+        suspension.wake_after(limit);
       return;
     }
     if (state == State::kWaiting) {
@@ -319,7 +293,7 @@ struct Session::Impl {
         continue;
       }
       if (*progress == Progress::kSuspended) {
-        wake_after(step.plugin->deadline());
+        suspension.wake_after(step.plugin->deadline());
         return;
       }
       step.duration.observe(seconds(clock.now() - begin));
@@ -354,7 +328,8 @@ struct Session::Impl {
     const auto& spec = c.target().spec();
     loop.series_->attempt(c.target_model, spec.name, spec.ns, spec.port).add();
     committed = true;
-    if (auto ok = run_pre_request(); !ok) return refuse(std::move(ok).error());
+    if (auto ok = schedule::run_pre_request(c, *pipeline); !ok)
+      return refuse(std::move(ok).error());
     const auto& result = c.results[c.primary];
     auto list = arena->array<fleet::Endpoint*>(result.targets.size());
     for (size_t i = 0; i < list.size(); ++i) list[i] = c.candidates[result.targets[i]].endpoint;
@@ -370,27 +345,10 @@ struct Session::Impl {
   /// Decides anew, with the endpoints as they are now.
   void schedule_again() {
     state = State::kProducing;
-    if (auto ok = prepare(); !ok) return refuse(std::move(ok).error());
+    if (auto ok = schedule::begin_try(*context, *pipeline); !ok)
+      return refuse(std::move(ok).error());
     next_producer = 0;
     screen();
-  }
-
-  /// All hooks run. One failure keeps its code; several become Internal with their texts joined.
-  Status run_pre_request() {
-    std::optional<Error> failure;
-    for (const auto& step : pipeline->pre_request) {
-      const TimePoint begin = clock.now();
-      if (auto ok = step.plugin->pre_request(*context); !ok) {
-        if (failure)
-          failure = Error{
-              Code::kInternal, fmt::format("{}\n{}", failure->message, ok.error().message), {}};
-        else
-          failure = std::move(ok).error();
-      }
-      step.duration.observe(seconds(clock.now() - begin));
-    }
-    if (failure) return fail(std::move(*failure));
-    return {};
   }
 
   std::span<fleet::Endpoint* const> endpoints;
@@ -407,17 +365,18 @@ struct Session::Impl {
       series->running.add(1);
       running = true;
     }
-    end_orchestration();
+    RequestTrace::end_orchestration(c);
     const auto by_plugins = c.request_headers.fields();
     auto set = arena->array<HeaderField>(2 + by_plugins.size());
     std::ranges::copy(by_plugins, set.begin());
     size_t n = by_plugins.size();
     if (made_request_id) set[n++] = {"x-request-id", c.request_id};
-    if (!traceparent.empty()) set[n++] = {"traceparent", traceparent};
+    if (const auto parent = trace.traceparent(); !parent.empty())
+      set[n++] = {"traceparent", parent};
     set = set.first(n);
     sink.forward({.endpoints = endpoints,
                   .set_headers = set,
-                  .splices = {},
+                  .splices = {&splice, splices},
                   .decision = committed ? &c : nullptr,
                   .fresh_connection = attempts.wants_fresh_connection(),
                   .port = c.forward_port});
@@ -430,38 +389,15 @@ struct Session::Impl {
 
   // --- suspension
 
-  schedule::Resume make_resume() {
-    if (!anchor) anchor = std::make_shared<Anchor>(this);
-    return schedule::Resume(std::make_shared<std::function<void()>>(
-        [&executor = loop.host_.executor, weak = std::weak_ptr(anchor), t = ++ticket,
-         stale = director.probe_->stale_resumes] {
-          executor.post([weak, t, stale] {
-            const auto alive = weak.lock();
-            if (alive && alive->impl && alive->impl->ticket == t)
-              alive->impl->resume();
-            else
-              stale.add();
-          });
-        }));
-  }
-
-  void wake_after(Nanos delay) {
-    if (!anchor) anchor = std::make_shared<Anchor>(this);
-    loop.host_.after(delay, [weak = std::weak_ptr(anchor), t = ticket] {
-      const auto alive = weak.lock();
-      if (alive && alive->impl && alive->impl->ticket == t) alive->impl->deadline();
-    });
-  }
-
-  void resume() {
+  void on_resume() override {
     if (!accept(Event::kResume)) return;
-    ++ticket;
+    suspension.settle();
     state == State::kWaiting ? admit() : produce();
   }
 
-  void deadline() {
+  void on_deadline() override {
     if (!accept(Event::kDeadline)) return;
-    ++ticket;
+    suspension.settle();
     if (state == State::kWaiting)
       return refuse(
           {Code::kResourceExhausted, "request timed out in queue", "rejected-ttl-expired"});
@@ -495,12 +431,7 @@ struct Session::Impl {
     const auto text =
         arena->copy(fmt::format("inference error: {} - {}", code_name(error.code), error.message));
     const auto reason = arena->copy(error.drop_reason);
-    log::info("request refused", {{"x-request-id", c.request_id},
-                                  {"path", c.path},
-                                  {"model", view.model},
-                                  {"status", status},
-                                  {"reason", reason},
-                                  {"error", error.message}});
+    log_refused(c, view, status, reason, error.message);
     end_hooks(EndCause::kError);
     // The front end may begin the next request, or end this session, within reply().
     LoopDirector& owner_loop = loop;
@@ -524,13 +455,7 @@ struct Session::Impl {
     const auto& c = *context;
     if (cause == EndCause::kError) director.probe_->count_error(labels(), Code::kUnknown);
     if (c.trace) c.trace->fail(cause == EndCause::kError ? "ended early" : "the client left");
-    log::info("request aborted",
-              {{"x-request-id", c.request_id},
-               {"path", c.path},
-               {"model", view.model},
-               {"state", state_name(state)},
-               {"cause", cause == EndCause::kClientDisconnect ? "client-disconnect" : "error"},
-               {"seconds", seconds(clock.now() - c.received)}});
+    log_aborted(c, view, state, cause);
     end_hooks(cause);
     finish();
   }
@@ -554,7 +479,7 @@ struct Session::Impl {
                                                 {"seconds", seconds(clock.now() - c.received)}});
     end_hooks(EndCause::kError);
     if (!c.request) return route_without_body();
-    orchestrate();
+    RequestTrace::orchestrate(*context);
     schedule_again();
   }
 
@@ -568,6 +493,8 @@ struct Session::Impl {
       director.ejector_.answered(*charged_endpoint);
     const bool streaming = view.stream || headers.get("content-type").find("text/event-stream") !=
                                               std::string_view::npos;
+    if (splices > 0 && !view.model.empty())
+      rename.emplace("model", context->target_model, view.model);
     auto* usage = parser ? parser->scan_response(context->path, streaming, *arena) : nullptr;
     meter = ResponseMeter(context->received, clock.now(), streaming, usage, series);
     if (committed)
@@ -583,26 +510,9 @@ struct Session::Impl {
   void response_end() {
     const TimePoint now = clock.now();
     meter.end(now, director.probe_->response_processing);
-    log_request(now);
+    log_served(*context, view, {*endpoints[0], response_status, decided, now}, meter);
     end_hooks(EndCause::kNatural);
     finish();
-  }
-
-  void log_request(TimePoint now) {
-    if (!log::enabled(log::Level::kInfo)) return;
-    const auto& c = *context;
-    const request::Usage u = meter.usage();
-    log::info("request", {{"x-request-id", c.request_id},
-                          {"path", c.path},
-                          {"model", view.model},
-                          {"endpoint", endpoints[0]->host_port()},
-                          {"status", response_status},
-                          {"prompt_tokens", u.prompt_tokens},
-                          {"cached_tokens", u.cached_tokens.value_or(0)},
-                          {"completion_tokens", u.completion_tokens},
-                          {"decide_s", seconds(decided - c.received)},
-                          {"ttft_s", seconds(meter.ttft())},
-                          {"total_s", seconds(now - c.received)}});
   }
 };
 
@@ -641,6 +551,10 @@ void Session::on_response_headers(int status, HeaderView headers) {
 
 void Session::on_response_body(std::string_view chunk) {
   if (impl_->accept(Event::kResponseBody)) impl_->response_body(chunk);
+}
+
+codec::JsonRename* Session::renaming() {
+  return impl_->rename ? &*impl_->rename : nullptr;
 }
 
 void Session::on_response_end() {

@@ -8,13 +8,6 @@ from ext_proc import Stream, normalised, request_of
 
 SCENARIOS = json.loads((pathlib.Path(__file__).parents[1] / "data/conformance/extproc.json").read_text())
 
-# Run, but not compared.
-NOT_YET = {
-    "anthropic": "there is no anthropic-parser yet: the path is served as raw bytes",
-    "rewrite-header": "model names are not rewritten yet",
-    "rewritten-response": "model names are not rewritten yet",
-}
-
 # Compared as one: an answer that is no stream passes through piece by piece, where the reference holds it until its end.
 # The bytes are the same, memory does not depend on the length, and the client has them earlier (spec 01 §13.7).
 
@@ -55,6 +48,4 @@ def test_scenario(epp, scenario):
         while hasattr(message := stream.next(), "WhichOneof"):
             seen.append(normalised(message))
     assert message.name == "OK", stream.details()
-    if scenario["name"] in NOT_YET:
-        pytest.xfail(NOT_YET[scenario["name"]])
     assert joined(seen) == joined([m for m in expected if "end" not in m])

@@ -348,15 +348,22 @@ void ExtProcCall::response_headers(const ProcessingRequest& message) {
 void ExtProcCall::response_body(const ProcessingRequest& message) {
   if (state_ != State::kResponding) return out_of_order();
   // The proxy comes first; the session reads along.
-  const Piece piece{message.body, false};
-  send_body(Direction::kResponse, {&piece, message.body.empty() ? 0u : 1u}, message.end_of_stream);
+  pass_response(message.body, message.end_of_stream, message.end_of_stream);
   if (!session_.active()) return;
   if (!message.body.empty()) session_.on_response_body(message.body);
   if (message.end_of_stream) session_.on_response_end();
 }
 
+/// Sends more of the answer; `last`: its final bytes, though trailers may follow.
+void ExtProcCall::pass_response(std::string_view body, bool last, bool end_of_stream) {
+  auto* const rename = session_.active() ? session_.renaming() : nullptr;
+  const Piece piece{rename ? rename->pass(body, last) : body, false};
+  send_body(Direction::kResponse, {&piece, piece.bytes.empty() ? 0u : 1u}, end_of_stream);
+}
+
 void ExtProcCall::response_trailers() {
   if (state_ != State::kResponding) return out_of_order();
+  pass_response({}, true, false);
   write_trailers(shared_.message, Direction::kResponse);
   call_.send({{shared_.message}});
   if (session_.active()) session_.on_response_end();

@@ -86,6 +86,7 @@ class ExtProcCall final : public grpc::CallHandler, route::SessionSink {
   void request_trailers();
   void response_headers(const ProcessingRequest& message);
   void response_body(const ProcessingRequest& message);
+  void pass_response(std::string_view body, bool last, bool end_of_stream);
   void response_trailers();
 
   void forward(const route::Forward& forward) override;

@@ -1,6 +1,7 @@
 #include "proxy_handler.h"
 
 #include "client_headers.h"
+#include "error_body.h"
 
 #include "base/check.h"
 #include "base/log.h"
@@ -106,12 +107,18 @@ bool ProxyHandler::authenticate(HeaderView headers) {
   if (client_) return true;
   const auto& options = loop_.options;
   (key.empty() ? options.refused_without_key : options.refused_with_unknown_key).add();
-  text_.assign("{\"error\":{\"message\":\"");
-  text_ += key.empty() ? "no API key: send it as Authorization: Bearer, or as x-api-key"
-                       : "the API key is not known";
-  text_ += "\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"invalid_api_key\"}}";
+  const auto id = headers.get(kRequestId);
+  write_error_body(
+      text_,
+      {.path = exchange_->head().target,
+       .status = 401,
+       .message = key.empty() ? "no API key: send it as Authorization: Bearer, or as x-api-key"
+                              : "the API key is not known",
+       .type = "invalid_request_error",
+       .code = "\"invalid_api_key\"",
+       .request_id = id});
   headers_.assign({{"Content-Type", "application/json"}, {"WWW-Authenticate", "Bearer"}});
-  if (const auto id = headers.get(kRequestId); !id.empty()) headers_.push_back({kRequestId, id});
+  if (!id.empty()) headers_.push_back({kRequestId, id});
   exchange_->respond(401, headers_, text_);
   return false;
 }
@@ -209,16 +216,13 @@ void ProxyHandler::reply(const route::Reply& reply) {
                reply.request_id);
 }
 
-/// The error body that OpenAI clients expect.
 void ProxyHandler::answer_error(int status, std::string_view message, std::string_view type,
                                 std::string_view drop_reason, std::string_view request_id) {
-  text_.assign("{\"error\":{\"message\":\"");
-  append_json_escaped(text_, message);
-  text_ += "\",\"type\":\"";
-  text_ += type;
-  text_ += "\",\"param\":null,\"code\":";
-  text_ += std::to_string(status);
-  text_ += "}}";
+  write_error_body(text_, {.path = exchange_->head().target,
+                           .status = status,
+                           .message = message,
+                           .type = type,
+                           .request_id = request_id});
   headers_.clear();
   headers_.push_back({"Content-Type", "application/json"});
   if (!drop_reason.empty()) headers_.push_back({kDropReason, drop_reason});
@@ -252,13 +256,16 @@ void ProxyHandler::on_response(const http::ResponseHead& head) {
   headers_.insert(headers_.end(), set.begin(), set.end());
   headers_.push_back({kRequestId, session_.request_id()});
   if (!loop_.options.hide_endpoint) headers_.push_back({kServedEndpoint, served_by_});
+  const bool same_length = head.has_content_length && !session_.renaming();
   exchange_->start(head.status, headers_,
-                   head.has_content_length ? std::optional(head.content_length) : std::nullopt);
+                   same_length ? std::optional(head.content_length) : std::nullopt);
 }
 
 void ProxyHandler::on_data(std::string_view data, bool last) {
   // The client comes first; the session reads along.
-  if (!exchange_->write(data, last) && !last) call_.pause();
+  auto* const rename = session_.renaming();
+  const std::string_view passed = rename ? rename->pass(data, last) : data;
+  if ((last || !passed.empty()) && !exchange_->write(passed, last) && !last) call_.pause();
   if (!data.empty()) session_.on_response_body(data);
   if (last) session_.on_response_end();
 }

@@ -8,6 +8,7 @@
 #include "fleet/fleet.h"
 #include "fleet/health.h"
 #include "metric/registry.h"
+#include "request/objects.h"
 #include "route/retry.h"
 #include "schedule/pipeline.h"
 
@@ -49,6 +50,9 @@ class Director {
   void set_pipeline(schedule::PipelinePtr pipeline);
   schedule::PipelinePtr pipeline() const;
 
+  /// Publishes objectives and model rewrites to every loop.
+  void set_objects(request::ObjectsPtr objects);
+
   /// Requests that wait for admission are refused from now on.
   void begin_drain();
 
@@ -68,6 +72,7 @@ class Director {
   std::unique_ptr<RequestProbe> probe_;
   mutable Mutex mutex_;
   schedule::PipelinePtr pipeline_ LLMD_GUARDED_BY(mutex_);
+  request::ObjectsPtr objects_ LLMD_GUARDED_BY(mutex_);
   std::vector<LoopDirector*> loops_ LLMD_GUARDED_BY(mutex_);
   std::shared_ptr<void> subscription_;
 };
@@ -104,6 +109,7 @@ class LoopDirector {
   /// Runs `work` on the loop, unless this object is gone by then.
   void post(std::move_only_function<void()> work);
   void post_pipeline(schedule::PipelinePtr pipeline);
+  void post_objects(request::ObjectsPtr objects);
   void post_snapshot(fleet::SnapshotPtr snapshot);
   void post_drain();
   std::unique_ptr<Arena> take_arena();
@@ -113,6 +119,7 @@ class LoopDirector {
   LoopHost host_;
   std::unique_ptr<RequestSeriesCache> series_;
   schedule::PipelinePtr pipeline_;
+  request::ObjectsPtr objects_;
   fleet::SnapshotPtr snapshot_;
   std::vector<std::unique_ptr<Arena>> arenas_;  // idle ones, for reuse
   std::vector<Session*> waiting_;               // suspended in admission

@@ -2,6 +2,7 @@
 
 #include "base/headers.h"
 #include "base/result.h"
+#include "codec/json_rename.h"
 #include "fleet/endpoint.h"
 #include "request/request_view.h"
 #include "route/retry.h"
@@ -91,6 +92,10 @@ class Session {
   /// What to set on the answer's head before it goes to the client. Valid until the request ends.
   std::span<const HeaderField> response_headers() const;
   void on_response_body(std::string_view chunk);
+  /// What the answer's bytes have to pass on their way to the client, so that it reads the model's
+  /// name as it wrote it; null: they go as they are. Known from on_response_headers() to the next
+  /// request. The session itself reads the bytes as they came.
+  codec::JsonRename* renaming();
   void on_response_end();
 
   /// The endpoint of the last forward() failed. Before the response's head the session releases

@@ -82,4 +82,10 @@ void prepare(RequestContext& context, const Pipeline& pipeline);
 /// reason.
 Status run_scheduler(RequestContext& context, const Pipeline& pipeline);
 
+/// prepare(), then the request hooks; the first failure ends them.
+Status begin_try(RequestContext& context, const Pipeline& pipeline);
+/// The hooks before a request goes to its endpoint. All run: one failure keeps its code, several
+/// become Internal with their texts joined.
+Status run_pre_request(RequestContext& context, const Pipeline& pipeline);
+
 }  // namespace llmd::schedule

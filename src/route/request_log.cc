@@ -1,0 +1,45 @@
+#include "request_log.h"
+
+#include "base/log.h"
+
+namespace llmd::route {
+
+void log_served(const schedule::RequestContext& c, const request::RequestView& view,
+                const Served& served, const ResponseMeter& meter) {
+  if (!log::enabled(log::Level::kInfo)) return;
+  const request::Usage u = meter.usage();
+  log::info("request", {{"x-request-id", c.request_id},
+                        {"path", c.path},
+                        {"model", view.model},
+                        {"endpoint", served.endpoint.host_port()},
+                        {"status", served.status},
+                        {"prompt_tokens", u.prompt_tokens},
+                        {"cached_tokens", u.cached_tokens.value_or(0)},
+                        {"completion_tokens", u.completion_tokens},
+                        {"decide_s", seconds(served.decided - c.received)},
+                        {"ttft_s", seconds(meter.ttft())},
+                        {"total_s", seconds(served.ended - c.received)}});
+}
+
+void log_refused(const schedule::RequestContext& c, const request::RequestView& view, int status,
+                 std::string_view reason, std::string_view error) {
+  log::info("request refused", {{"x-request-id", c.request_id},
+                                {"path", c.path},
+                                {"model", view.model},
+                                {"status", status},
+                                {"reason", reason},
+                                {"error", error}});
+}
+
+void log_aborted(const schedule::RequestContext& c, const request::RequestView& view, State state,
+                 schedule::EndCause cause) {
+  const bool client = cause == schedule::EndCause::kClientDisconnect;
+  log::info("request aborted", {{"x-request-id", c.request_id},
+                                {"path", c.path},
+                                {"model", view.model},
+                                {"state", state_name(state)},
+                                {"cause", client ? "client-disconnect" : "error"},
+                                {"seconds", seconds(c.clock.now() - c.received)}});
+}
+
+}  // namespace llmd::route

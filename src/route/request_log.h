@@ -1,0 +1,25 @@
+#pragma once
+
+#include "response_meter.h"
+#include "session_states.h"
+
+#include "schedule/request_context.h"
+
+#include <string_view>
+
+/// The line that each request leaves in the log, at level info.
+namespace llmd::route {
+
+struct Served {
+  const fleet::Endpoint& endpoint;
+  int status;
+  TimePoint decided, ended;
+};
+void log_served(const schedule::RequestContext& c, const request::RequestView& view,
+                const Served& served, const ResponseMeter& meter);
+void log_refused(const schedule::RequestContext& c, const request::RequestView& view, int status,
+                 std::string_view reason, std::string_view error);
+void log_aborted(const schedule::RequestContext& c, const request::RequestView& view, State state,
+                 schedule::EndCause cause);
+
+}  // namespace llmd::route

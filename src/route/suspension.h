@@ -1,0 +1,56 @@
+#pragma once
+
+#include "metric/registry.h"
+#include "route/director.h"
+#include "schedule/request_context.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace llmd::route {
+
+/// Who is woken. Both calls come on the loop, never within those of Suspension.
+class Suspendable {
+ public:
+  virtual void on_resume() = 0;
+  virtual void on_deadline() = 0;
+
+ protected:
+  ~Suspendable() = default;
+};
+
+/// The ways back into a request that waits for a plugin: its resume and its deadline. Either may
+/// come when the request has moved on or is gone; it then changes nothing, and a late resume is
+/// counted. Threading: one loop; what resume() returns may be called from any thread.
+class Suspension {
+ public:
+  Suspension(LoopHost& host, metric::Counter stale, Suspendable& owner)
+      : host_(host), stale_(stale), owner_(owner) {}
+  ~Suspension() {
+    if (anchor_) anchor_->suspension = nullptr;
+  }
+  Suspension(const Suspension&) = delete;
+  Suspension& operator=(const Suspension&) = delete;
+
+  /// Wakes the owner. Those made before are stale.
+  schedule::Resume resume();
+  /// Tells the owner after `delay`, unless it has been woken by then.
+  void wake_after(Nanos delay);
+  /// Everything handed out so far is stale.
+  void settle() { ++ticket_; }
+
+ private:
+  /// Outlives the request in what was handed out.
+  struct Anchor {
+    Suspension* suspension;
+  };
+  std::weak_ptr<Anchor> anchor();
+
+  LoopHost& host_;
+  const metric::Counter stale_;
+  Suspendable& owner_;
+  std::shared_ptr<Anchor> anchor_;
+  uint64_t ticket_ = 0;  // of the current suspension; anything older is stale
+};
+
+}  // namespace llmd::route
