@@ -8,8 +8,8 @@ namespace llmd::grpc {
 
 namespace {
 
-size_t length_of(const char* prefix) {
-  const auto byte = [&](int i) { return size_t{static_cast<uint8_t>(prefix[i])}; };
+size_t length_of(std::string_view prefix) {
+  const auto byte = [&](size_t i) { return size_t{static_cast<uint8_t>(prefix[i])}; };
   return byte(1) << 24 | byte(2) << 16 | byte(3) << 8 | byte(4);
 }
 
@@ -41,14 +41,14 @@ MessageReader::Result MessageReader::read(std::string_view& input, std::string_v
     inflated_.release();
     inflated_share_.force(0);
   }
-  const auto check = [&](const char* prefix) {
+  const auto check = [&](std::string_view prefix) {
     if (length_of(prefix) > max_) return Result::kTooLarge;
     const bool good = prefix[0] == 0 || (prefix[0] == 1 && gzip_);
     return good ? Result::kMessage : Result::kCompressed;
   };
   if (gathered_.size() == 0 && input.size() >= kPrefixBytes) {
-    if (const auto bad = check(input.data()); bad != Result::kMessage) return bad;
-    const size_t length = length_of(input.data());
+    if (const auto bad = check(input); bad != Result::kMessage) return bad;
+    const size_t length = length_of(input);
     if (input.size() - kPrefixBytes >= length) {
       const bool compressed = input[0] != 0;
       message = input.substr(kPrefixBytes, length);
@@ -59,7 +59,7 @@ MessageReader::Result MessageReader::read(std::string_view& input, std::string_v
   while (!input.empty()) {
     const size_t have = gathered_.size();
     const size_t want =
-        have < kPrefixBytes ? kPrefixBytes : kPrefixBytes + length_of(gathered_.data());
+        have < kPrefixBytes ? kPrefixBytes : kPrefixBytes + length_of(gathered_.view());
     const size_t n = std::min(want - have, input.size());
     if (!gathered_) gathered_ = buffers_.take(n);
     gathered_.append(input.substr(0, n));
@@ -67,8 +67,8 @@ MessageReader::Result MessageReader::read(std::string_view& input, std::string_v
     if (!share_.resize(gathered_.capacity())) return Result::kNoMemory;
     if (gathered_.size() < kPrefixBytes) return Result::kMore;
     if (have < kPrefixBytes)
-      if (const auto bad = check(gathered_.data()); bad != Result::kMessage) return bad;
-    if (gathered_.size() == kPrefixBytes + length_of(gathered_.data())) {
+      if (const auto bad = check(gathered_.view()); bad != Result::kMessage) return bad;
+    if (gathered_.size() == kPrefixBytes + length_of(gathered_.view())) {
       message = gathered_.view().substr(kPrefixBytes);
       delivered_ = true;
       return gathered_.data()[0] != 0 ? inflate(message) : Result::kMessage;

@@ -343,7 +343,8 @@ TEST_F(ServerTest, BoundsTheBodiesOfAllConnectionsTogether) {
   const std::string half(100'000, 'x');
   const auto post = [&](std::string_view framing, std::string_view body) {
     Wire wire = connect();
-    wire.send("POST / HTTP/1.1\r\nHost: a\r\n" + std::string(framing) + "\r\n\r\n" + std::string(body));
+    wire.send("POST / HTTP/1.1\r\nHost: a\r\n" + std::string(framing) + "\r\n\r\n" +
+              std::string(body));
     return wire;
   };
   Wire promises = post("Content-Length: 1000000", "x");

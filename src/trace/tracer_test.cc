@@ -114,7 +114,8 @@ TEST_F(TracerTest, SamplesNewTracesByRatio) {
     settings_.ratio = ratio;
     const Tracer tracer(settings_, clock_, metrics_);
     int sampled = 0;
-    for (int i = 0; i < 10'000; ++i) sampled += tracer.start(HeaderView(malformed), rng_).own.sampled;
+    for (int i = 0; i < 10'000; ++i)
+      sampled += tracer.start(HeaderView(malformed), rng_).own.sampled;
     EXPECT_NEAR(sampled, ratio * 10'000, 200);
   }
 }

@@ -1,5 +1,6 @@
 """Envoy with a configuration of deploy/envoy, on free ports."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import httpx
 from process import eventually, free_ports
 
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy/envoy"
-BINARY = pathlib.Path(sys.executable).parent / "envoy"
+BINARY = pathlib.Path(os.environ.get("ENVOY_BINARY") or pathlib.Path(sys.executable).parent / "envoy")
 
 
 class Envoy:
