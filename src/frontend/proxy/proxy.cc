@@ -3,6 +3,7 @@
 #include "proxy_handler.h"
 
 #include "base/check.h"
+#include "base/mutex.h"
 #include "io/loop_thread.h"
 
 #include <future>
@@ -61,6 +62,7 @@ struct Proxy::State {
   ProxyOptions options;
   const Clock& clock;
   std::vector<std::unique_ptr<Worker>> workers;
+  Mutex changing;  // held while `workers` is emptied, and by set_credentials()
   std::shared_ptr<void> membership;
   bool running = false;
 };
@@ -100,6 +102,7 @@ Status Proxy::start() {
 }
 
 void Proxy::set_credentials(const CredentialsPtr& credentials) {
+  const MutexLock lock(state_->changing);
   // A copy for each loop: they share no counter of references.
   for (auto& worker : state_->workers)
     worker->thread.loop().post(
@@ -128,6 +131,7 @@ void Proxy::stop(Nanos grace) {
     for (auto& each : stopped) each.wait();
     for (auto& worker : state.workers) worker->thread.stop();
   }
+  const MutexLock lock(state.changing);
   for (auto& worker : state.workers) worker->proxy.reset();
   state.workers.clear();
 }

@@ -70,7 +70,7 @@ class Proxy {
   Status start();
   uint16_t port() const;
 
-  /// Requests that begin from now on are held to `credentials`.
+  /// Requests that begin from now on are held to `credentials`. Threading: any, also beside stop().
   void set_credentials(const CredentialsPtr& credentials);
 
   /// Refuses what waits for admission, stops accepting, lets open requests finish, and aborts what
