@@ -1,5 +1,7 @@
 """Headers by which a client would steer the picker or the servers, through both front ends."""
 
+import json
+
 import httpx
 import pytest
 
@@ -30,6 +32,7 @@ def epp_behind_envoy(lab, upstream, **options):
 def test_clients_cannot_steer(lab, front, options):
     if front is router and "lean_headers" in options:
         pytest.skip("the router sends heads itself")
+    trusted = "untrusted_clients" not in options
     upstream, canary = lab.upstream(), lab.upstream()
     url, picker = front(lab, upstream, **options)
     spoofed = f"127.0.0.1:{canary.port}"
@@ -44,6 +47,7 @@ def test_clients_cannot_steer(lab, front, options):
             assert received.get(name) is None, name
         assert received.get(DESTINATION) in (None, f"127.0.0.1:{upstream.port}")
         for name in CONTROLS:
-            assert received.get(name) == (None if "untrusted_clients" in options else "theirs"), name
+            assert received.get(name) == ("theirs" if trusted else None), name
+    assert json.loads(upstream.requests[0].body)["model"] == ("theirs" if trusted else MODEL)
     fairness = {labels["fairness_id"] for name, labels, _ in picker.metrics().samples if name == "llm_d_epp_request_total"}
-    assert fairness == ({"default-flow"} if "untrusted_clients" in options else {"theirs"})
+    assert fairness == ({"theirs"} if trusted else {"default-flow"})
