@@ -186,8 +186,8 @@ void prepare(RequestContext& context, const Pipeline& pipeline) {
   context.slots = context.arena.array<void*>(pipeline.slots);
   context.results = context.arena.array<ProfileResult>(pipeline.profiles.size());
   context.primary = UINT16_MAX;
-  context.request_headers.clear();
-  context.response_headers.clear();
+  context.request_headers = HeaderEdits(context.arena);
+  context.response_headers = HeaderEdits(context.arena);
   context.forward_port = 0;
 }
 

@@ -178,6 +178,34 @@ TEST(Prepare, GivesEveryColumnSlotAndProfileAPlace) {
   EXPECT_FALSE(context.results[1].ran);
 }
 
+TEST(Prepare, ForgetsHeadersAndTheMemoryTheyWereIn) {
+  Arena arena;
+  Rng rng(1);
+  ManualClock clock;
+  RequestContext context(arena, rng, clock);
+  context.request_headers.set("a", "1");
+  context.forward_port = 80;
+  arena.reset();
+  prepare(context, {});
+  EXPECT_TRUE(context.request_headers.fields().empty());
+  EXPECT_EQ(context.forward_port, 0);
+  const auto other = arena.array<uint64_t>(64);
+  for (const auto* name : {"a", "b", "a"}) context.request_headers.set(name, name);
+  EXPECT_EQ(context.request_headers.fields().size(), 2u);
+  for (const uint64_t word : other) EXPECT_EQ(word, 0u);
+}
+
+TEST(HeaderEdits, LastOneOfANameWins) {
+  Arena arena;
+  HeaderEdits edits(arena);
+  edits.set("a", "1");
+  edits.set("b", "2");
+  edits.set("a", "3");
+  ASSERT_EQ(edits.fields().size(), 2u);
+  EXPECT_EQ(edits.fields()[0].value, "3");
+  EXPECT_EQ(edits.fields()[1].name, "b");
+}
+
 TEST(Stopwatch, MeasuresSecondsSinceTheLastLap) {
   using Steady = std::chrono::steady_clock;
   const auto start = Steady::now();
