@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <utility>
+#include <vector>
 
 /// What one decision costs: 100 endpoints, four scorers, a prompt of 100 blocks given as token ids.
 /// Counted are producing (hashing, look-up, load), scheduling, the pre-request hooks and the end of
@@ -39,6 +41,7 @@ const plugin::Descriptor& queue_scorer();
 const plugin::Descriptor& kv_cache_utilization_scorer();
 const plugin::Descriptor& prefix_cache_scorer();
 const plugin::Descriptor& token_load_scorer();
+const plugin::Descriptor& min_cost_scorer();
 const plugin::Descriptor& max_score_picker();
 const plugin::Descriptor& approx_prefix_cache_producer();
 const plugin::Descriptor& inflight_load_producer();
@@ -48,20 +51,20 @@ namespace {
 constexpr size_t kEndpoints = 100;
 constexpr uint32_t kTokens = 6400;  // 100 blocks of 64
 
+using Scorers = std::vector<std::pair<const plugin::Descriptor*, double>>;
+
 class Decider {
  public:
-  Decider() {
+  explicit Decider(const Scorers& scorers) {
     add_producer(approx_prefix_cache_producer());
     add_producer(inflight_load_producer());
     auto& profile = pipeline_.profiles.emplace_back();
     profile.name = "default";
-    const std::pair<const plugin::Descriptor&, double> scorers[] = {
-        {queue_scorer(), 2},
-        {kv_cache_utilization_scorer(), 2},
-        {prefix_cache_scorer(), 300},
-        {token_load_scorer(), 1}};
-    for (const auto& [scorer, weight] : scorers)
-      profile.scorers.push_back({{&harness.make<schedule::Scorer>(scorer), {}}, weight});
+    for (const auto& [descriptor, weight] : scorers) {
+      auto& scorer = harness.make<schedule::Scorer>(*descriptor);
+      profile.scorers.push_back({{&scorer, {}}, weight});
+      add_hooks(scorer);
+    }
     profile.picker.plugin = &harness.make<schedule::Picker>(max_score_picker());
     pipeline_.handler.plugin = &harness.make<schedule::ProfileHandler>(single_profile_handler());
     pipeline_.columns = harness.wiring.columns();
@@ -99,9 +102,12 @@ class Decider {
   void add_producer(const plugin::Descriptor& descriptor) {
     auto& producer = harness.make<schedule::Producer>(descriptor);
     pipeline_.producers.push_back({&producer, {}});
-    if (auto* hook = dynamic_cast<const schedule::PreRequest*>(&producer))
+    add_hooks(producer);
+  }
+  void add_hooks(const plugin::Plugin& plugin) {
+    if (auto* hook = dynamic_cast<const schedule::PreRequest*>(&plugin))
       pipeline_.pre_request.push_back({hook, {}});
-    if (auto* hook = dynamic_cast<const schedule::ResponseHook*>(&producer))
+    if (auto* hook = dynamic_cast<const schedule::ResponseHook*>(&plugin))
       pipeline_.response.push_back({hook, {}});
   }
 
@@ -110,8 +116,8 @@ class Decider {
 
 /// Decides prompts 0 … prompts - 1 once, checks that each goes back to where it was, and times
 /// further rounds in random order.
-void decide(benchmark::State& state, uint32_t prompts) {
-  Decider decider;
+void decide(benchmark::State& state, uint32_t prompts, const Scorers& scorers) {
+  Decider decider(scorers);
   testing::TokenRequest request(decider.harness, {kTokens});
   std::vector<uint32_t> first(prompts);
   for (uint32_t n = 0; n < prompts; ++n) first[n] = decider.decide(request, n);
@@ -129,16 +135,29 @@ void decide(benchmark::State& state, uint32_t prompts) {
                                                      benchmark::Counter::kAvgIterations);
 }
 
+const Scorers& four_scorers() {
+  static const Scorers scorers = {{&queue_scorer(), 2},
+                                  {&kv_cache_utilization_scorer(), 2},
+                                  {&prefix_cache_scorer(), 300},
+                                  {&token_load_scorer(), 1}};
+  return scorers;
+}
+
 void decide_hot(benchmark::State& state) {
-  decide(state, 10);
+  decide(state, 10, four_scorers());
 }
 BENCHMARK(decide_hot);
 
 /// 1.5 million blocks: the index is about 100 MB, and each look-up reads lines that no cache holds.
 void decide_cold(benchmark::State& state) {
-  decide(state, 15'000);
+  decide(state, 15'000, four_scorers());
 }
 BENCHMARK(decide_cold);
+
+void decide_by_cost(benchmark::State& state) {
+  decide(state, 10, {{&min_cost_scorer(), 1}});
+}
+BENCHMARK(decide_by_cost);
 
 }  // namespace
 }  // namespace llmd::plugins

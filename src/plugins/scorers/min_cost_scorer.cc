@@ -98,7 +98,9 @@ class MinCostScorer final : public schedule::Scorer,
     return {};
   }
 
+  /// Only of a stream: the first chunk of another answer comes when all of it has been generated.
   void on_first_chunk(RequestContext& context) const override {
+    if (!context.request || !context.request->stream) return;
     auto& sent = context.slot(sent_);
     sent.first_chunk = context.clock.now();
     const double took = seconds(sent.first_chunk - sent.at);

@@ -62,6 +62,9 @@ class MinCost : public ::testing::Test {
   void serve(uint32_t target, int64_t prompt, Nanos ttft, int64_t tokens, Nanos itl,
              EndCause cause = EndCause::kNatural) {
     request({{.uncached = prompt}, {.uncached = prompt}});
+    request::RequestView view;
+    view.stream = streams_;
+    harness_.context.request = &view;
     harness_.choose(0, target);
     EXPECT_TRUE(dynamic_cast<const PreRequest*>(scorer_)->pre_request(harness_.context));
     const auto& hook = dynamic_cast<const ResponseHook&>(*scorer_);
@@ -72,10 +75,12 @@ class MinCost : public ::testing::Test {
     usage.completion_tokens = tokens;
     usage.present = true;
     hook.on_end(harness_.context, cause, usage);
+    harness_.context.request = nullptr;
   }
 
   Harness harness_;
   const Scorer* scorer_ = nullptr;
+  bool streams_ = true;
 };
 
 /// The table of docs/scheduling.md. Answers of 256 tokens at the cost of 2 are 512 a request.
@@ -179,6 +184,16 @@ TEST_F(MinCost, LearnsNothingFromShortPromptsOrBrokenAnswers) {
   for (int i = 0; i < 50; ++i)
     serve(0, 100, seconds(9), 256, seconds(1), EndCause::kClientDisconnect);
   EXPECT_NEAR(ratio({10'000, 0, 0}, {10'000, 0, 0}), 1, 1e-12);
+}
+
+TEST_F(MinCost, LearnsNoSpeedFromAnswersInOnePiece) {
+  configure();
+  streams_ = false;
+  for (int i = 0; i < 50; ++i) {
+    serve(0, 10'000, seconds(9), 256, seconds(0));
+    serve(1, 10'000, seconds(1), 256, seconds(0));
+  }
+  EXPECT_NEAR(ratio({10'000, 0, 9}, {10'000, 0, 9}), 1, 1e-12);
 }
 
 TEST_F(MinCost, ForgetsSpeedsInTime) {

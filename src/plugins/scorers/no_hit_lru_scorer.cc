@@ -1,3 +1,5 @@
+#include "base/mutex.h"
+#include "base/text.h"
 #include "plugin/registry.h"
 #include "schedule/attributes.h"
 #include "schedule/interfaces.h"
@@ -5,6 +7,8 @@
 
 #include "pickers/rotation.h"
 #include <algorithm>
+#include <functional>
+#include <map>
 
 namespace llmd::plugins {
 namespace {
@@ -33,6 +37,50 @@ const plugin::Params<Params>& table() {
   return params;
 }
 
+/// When each endpoint last got a cold request. Outlives configurations. Threading: any; decisions
+/// use `turns`, which takes no lock.
+class ColdUse final : public fleet::MembershipListener {
+ public:
+  void on_added(const fleet::EndpointPtr& endpoint) override {
+    const MutexLock lock(mutex_);
+    present_[endpoint->slot()] = endpoint;
+  }
+  void on_removed(const fleet::EndpointPtr& endpoint) override {
+    const MutexLock lock(mutex_);
+    const auto at = present_.find(endpoint->slot());
+    if (at != present_.end() && at->second->generation() == endpoint->generation())
+      present_.erase(at);
+  }
+
+  /// {"endpoints", "totalEndpoints", "maxEndpoints"}: those that were used, the last one first.
+  std::string dump() const {
+    std::vector<std::pair<uint64_t, std::string>> used;
+    {
+      const MutexLock lock(mutex_);
+      for (const auto& [slot, endpoint] : present_)
+        if (const uint64_t turn = turns.see(*endpoint).turn; turn > 0)
+          used.emplace_back(turn, endpoint->id());
+    }
+    std::ranges::sort(used, std::ranges::greater());
+    std::string out = R"({"endpoints":[)";
+    for (size_t i = 0; i < std::min(used.size(), kDumpMax); ++i) {
+      out += i > 0 ? R"(,")" : R"(")";
+      append_json_escaped(out, used[i].second);
+      out += '"';
+    }
+    return out + R"(],"totalEndpoints":)" + std::to_string(used.size()) + R"(,"maxEndpoints":)" +
+           std::to_string(kDumpMax) + "}";
+  }
+
+  Rotation turns;
+
+ private:
+  static constexpr size_t kDumpMax = 100;
+
+  mutable Mutex mutex_;
+  std::map<uint32_t, fleet::EndpointPtr> present_ LLMD_GUARDED_BY(mutex_);  // by slot
+};
+
 /// Spreads requests that no endpoint has a prefix of, so that new prefixes do not all settle where
 /// the load happens to be low at the moment.
 class NoHitLruScorer final : public schedule::Scorer, public schedule::PreRequest {
@@ -40,12 +88,13 @@ class NoHitLruScorer final : public schedule::Scorer, public schedule::PreReques
   NoHitLruScorer(Params p, const plugin::Context& context)
       : lru_size_(static_cast<size_t>(p.lru_size > 0 ? p.lru_size : kDefaultSize)),
         producer_(std::move(p.producer)),
-        turns_(context.state.get<Rotation>(context.name, [] { return new Rotation; })) {}
+        use_(context.state.get<ColdUse>(context.name, [] { return new ColdUse; })) {}
 
   void wire(schedule::Wiring& wiring) override {
     matches_ = wiring.consumes<PrefixMatch>(producer_, schedule::Need::kRequired);
     cold_ = wiring.request_slot<bool>();
     prefill_ = wiring.prefill_profile();
+    wiring.listen(use_);
   }
 
   void score(RequestContext& context, std::span<const uint32_t> selected,
@@ -69,6 +118,8 @@ class NoHitLruScorer final : public schedule::Scorer, public schedule::PreReques
     return {};
   }
 
+  std::string dump_state() const override { return use_->dump(); }
+
  private:
   /// The candidates never used, as they stand, then the others from the one used longest ago on,
   /// get evenly spaced scores from 1 down to 0.
@@ -80,7 +131,7 @@ class NoHitLruScorer final : public schedule::Scorer, public schedule::PreReques
     };
     const auto order = context.arena.array<Used>(selected.size());
     for (uint32_t k = 0; k < selected.size(); ++k)
-      order[k] = {turns_->see(*context.candidates[selected[k]].endpoint).turn, k};
+      order[k] = {use_->turns.see(*context.candidates[selected[k]].endpoint).turn, k};
     const auto earlier = [](const Used& a, const Used& b) {
       return a.turn != b.turn ? a.turn < b.turn : a.at < b.at;
     };
@@ -99,13 +150,13 @@ class NoHitLruScorer final : public schedule::Scorer, public schedule::PreReques
   void touch(const RequestContext& context, uint16_t profile) const {
     if (profile >= context.results.size() || context.results[profile].targets.empty()) return;
     const auto& endpoint = *context.candidates[context.results[profile].targets[0]].endpoint;
-    while (!turns_->take(endpoint, turns_->see(endpoint))) {
+    while (!use_->turns.take(endpoint, use_->turns.see(endpoint))) {
     }
   }
 
   const size_t lru_size_;
   const std::string producer_;
-  const std::shared_ptr<Rotation> turns_;
+  const std::shared_ptr<ColdUse> use_;
   schedule::Consumed<PrefixMatch> matches_;
   schedule::RequestSlot<bool> cold_;
   uint16_t prefill_ = UINT16_MAX;

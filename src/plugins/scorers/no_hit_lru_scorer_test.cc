@@ -109,6 +109,17 @@ TEST_F(NoHitLru, RemembersThePrefillTargetToo) {
   expect({kThird, 1, 2 * kThird, 0});
 }
 
+TEST_F(NoHitLru, DumpsWhoWasUsedTheLastFirst) {
+  configure();
+  for (size_t i = 0; i < 4; ++i) harness_.join(i);
+  use({2, 0});
+  EXPECT_EQ(scorer_->dump_state(),
+            R"({"endpoints":["default/e0","default/e2"],"totalEndpoints":2,"maxEndpoints":100})");
+  harness_.leave(0);
+  EXPECT_EQ(scorer_->dump_state(),
+            R"({"endpoints":["default/e2"],"totalEndpoints":1,"maxEndpoints":100})");
+}
+
 TEST_F(NoHitLru, ForgetsTheOldestBeyondItsSize) {
   configure("{lruSize: 2}");
   use({3, 0, 1});
