@@ -89,7 +89,7 @@ TEST_F(ConfigExamples, LoadOrNameWhatIsMissing) {
       {"01-default", ""},
       {"02-precise-prefix",
        ":6: plugin 'precise-prefix-cache-producer': unknown type 'precise-prefix-cache-producer' "
-       "(did you mean 'approx-prefix-cache-producer'?)"},
+       "(did you mean 'burst-prefix-cache-producer'?)"},
       {"03-prefill-decode-topology", ""},
       {"04-encode-prefill-decode", ""},
       {"05-predicted-latency", ""},

@@ -91,6 +91,7 @@ struct Session::Impl final : Suspendable {
       c.priority = loop.objects_->priority(
           either(headers, "x-llm-d-inference-objective", "x-gateway-inference-objective"));
     c.make_resume = [this] { return suspension.resume(); };
+    c.wake_in = [this](Nanos delay) { suspension.resume_after(delay); };
     if (const auto id = headers.get("x-request-id"); is_request_id(id)) {
       c.request_id = id;
     } else {

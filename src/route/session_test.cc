@@ -46,6 +46,17 @@ class FirstPicker final : public schedule::Picker {
   }
 };
 
+/// Waits for a while at its first call.
+class PatientProducer final : public schedule::Producer {
+ public:
+  Result<Progress> produce(RequestContext& c) const override {
+    if (calls++ > 0) return Progress::kDone;
+    c.suspend_for(std::chrono::milliseconds(20));
+    return Progress::kSuspended;
+  }
+  mutable int calls = 0;
+};
+
 /// Suspends until the test resumes it.
 class LateProducer final : public schedule::Producer {
  public:
@@ -176,6 +187,22 @@ TEST_F(SessionTest, ForwardsAndEndsOnce) {
   EXPECT_EQ(hooks_->first_chunks, 1);
   EXPECT_EQ(hooks_->ends, std::vector{EndCause::kNatural});
   EXPECT_TRUE(replies_.empty());
+}
+
+TEST_F(SessionTest, GoesOnByItselfAfterAWait) {
+  auto pipeline = testing::trivial_pipeline(testing::Body::kIsTheModel);
+  const auto* patient = own(*pipeline, std::make_unique<PatientProducer>());
+  pipeline->producers.push_back({patient, {}});
+  director_.set_pipeline(pipeline);
+  executor_.run();
+  request();
+  EXPECT_TRUE(forwarded_.empty());
+  ASSERT_EQ(alarms_.size(), 2u);  // the wait and the producer's deadline
+  EXPECT_EQ(alarms_.front().first, std::chrono::milliseconds(20));
+  fire_alarm();
+  EXPECT_EQ(forwarded_, std::vector<std::string>{"a"});
+  fire_alarm();  // the deadline comes late and changes nothing
+  EXPECT_EQ(patient->calls, 2);
 }
 
 TEST_F(SessionTest, MakesARequestIdWhenThereIsNone) {

@@ -20,11 +20,20 @@ schedule::Resume Suspension::resume() {
       }));
 }
 
+void Suspension::resume_after(Nanos delay) {
+  ++ticket_;
+  after(delay, &Suspendable::on_resume);
+}
+
 void Suspension::wake_after(Nanos delay) {
-  host_.after(delay, [weak = anchor(), ticket = ticket_] {
+  after(delay, &Suspendable::on_deadline);
+}
+
+void Suspension::after(Nanos delay, void (Suspendable::*then)()) {
+  host_.after(delay, [weak = anchor(), ticket = ticket_, then] {
     const auto alive = weak.lock();
     if (alive && alive->suspension && alive->suspension->ticket_ == ticket)
-      alive->suspension->owner_.on_deadline();
+      (alive->suspension->owner_.*then)();
   });
 }
 

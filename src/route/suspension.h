@@ -34,6 +34,8 @@ class Suspension {
 
   /// Wakes the owner. Those made before are stale.
   schedule::Resume resume();
+  /// The same after `delay`.
+  void resume_after(Nanos delay);
   /// Tells the owner after `delay`, unless it has been woken by then.
   void wake_after(Nanos delay);
   /// Everything handed out so far is stale.
@@ -45,6 +47,8 @@ class Suspension {
     Suspension* suspension;
   };
   std::weak_ptr<Anchor> anchor();
+  /// Calls `then` after `delay`, unless the suspension of now has ended by then.
+  void after(Nanos delay, void (Suspendable::*then)());
 
   LoopHost& host_;
   const metric::Counter stale_;

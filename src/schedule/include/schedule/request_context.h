@@ -172,6 +172,8 @@ struct RequestContext {
 
   /// Token for waking this request later; a plugin that answers kSuspended must have called it.
   Resume suspend() { return make_resume(); }
+  /// The same for a plugin that only waits: the request wakes by itself after `delay`.
+  void suspend_for(Nanos delay) { wake_in(delay); }
 
   /// The endpoint that is accounted for: first target of the primary profile. Requires: scheduling
   /// succeeded.
@@ -181,6 +183,7 @@ struct RequestContext {
   std::span<void*> columns;
   std::span<void*> slots;
   std::function<Resume()> make_resume;
+  std::function<void(Nanos)> wake_in;
 };
 
 }  // namespace llmd::schedule

@@ -40,6 +40,7 @@ class Harness {
           plugins_, name, [](const auto& p) -> std::string_view { return p->name(); });
       return at == plugins_.end() ? nullptr : at->get();
     });
+    context.wake_in = [this](Nanos delay) { slept = delay; };
     for (const auto& of_endpoint : labels) add_endpoint(of_endpoint);
     fresh_request();
   }
@@ -162,6 +163,7 @@ class Harness {
   std::vector<fleet::EndpointPtr> endpoints;
   std::vector<fleet::EndpointMetrics> metrics;  // copied into each fresh request
   RequestContext context{arena, rng, clock};
+  Nanos slept{0};  // that a plugin last asked to wait
 
  private:
   void add_endpoint(Labels labels) {
