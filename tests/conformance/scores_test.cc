@@ -60,8 +60,7 @@ TEST(Scores, EqualTheReferences) {
   std::cout << "cases compared: " << run << " of " << cases.size() << ", probes: " << compared
             << " of " << observed.size() << "; left out:" << (left_out.empty() ? " none" : left_out)
             << "\n";
-  // Raised when a plugin that cases need is added.
-  EXPECT_GE(run, 38u);
+  EXPECT_EQ(run, 40u);
 }
 
 }  // namespace
