@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cerrno>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 namespace llmd::grpc {
@@ -20,23 +19,24 @@ constexpr size_t kVectorsMax = 64;
 Connection::Connection(Server::State& server, io::Fd fd, io::PeerLimit::Place place)
     : server_(server),
       place_(std::move(place)),
-      fd_(std::move(fd)),
+      stream_(std::move(fd), server.context.options.tls, server.context.loop.buffers()),
       write_timer_(server.context.loop),
       head_timer_(server.context.loop),
       gather_(server.context.loop.buffers()),
       session_(server.context, *this) {
   server.context.metrics.connections.add(1);
-  server.context.loop.watch(fd_.get(), *this);
+  server.context.loop.watch(stream_.fd(), *this);
   server.context.loop.at_turn_end(*this);
   watch_head();
 }
 
 Connection::~Connection() {
   server_.context.metrics.connections.add(-1);
-  if (fd_) server_.context.loop.forget(*this);
+  if (stream_) server_.context.loop.forget(*this);
 }
 
 void Connection::on_ready(uint32_t ready) {
+  ready = stream_.on_ready(ready);
   if (ready & io::kPeerGone) peer_gone_ = true;
   if (ready & (io::kReadable | io::kPeerGone)) readable_ = true;
   if (ready & io::kWritable) blocked_ = false;
@@ -45,28 +45,25 @@ void Connection::on_ready(uint32_t ready) {
 }
 
 void Connection::output_ready() {
-  if (fd_) server_.context.loop.at_turn_end(*this);
+  if (stream_) server_.context.loop.at_turn_end(*this);
 }
 
 void Connection::at_turn_end() {
-  if (!fd_) return server_.erase(*this);
+  if (!stream_) return server_.erase(*this);
   read();
-  if (fd_) flush();
-  if (!fd_) server_.context.loop.at_turn_end(*this);
+  if (stream_) flush();
+  if (!stream_) server_.context.loop.at_turn_end(*this);
 }
 
 void Connection::read() {
-  if (!readable_ || !fd_ || session_over_) return;
+  if (!readable_ || !stream_ || session_over_) return;
   io::Buffer buffer = server_.context.loop.buffers().take(kReadBytes);
   for (int reads = 0; readable_ && !session_over_; ++reads) {
     if (reads == kReadsMax) {
       server_.context.loop.at_turn_end(*this);
       break;
     }
-    ssize_t n;
-    do {
-      n = ::recv(fd_.get(), buffer.data(), buffer.capacity(), 0);
-    } while (n < 0 && errno == EINTR);
+    const ssize_t n = stream_.read(buffer.data(), buffer.capacity());
     if (n <= 0) {
       readable_ = false;
       if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
@@ -74,7 +71,7 @@ void Connection::read() {
     }
     // A short read has emptied the socket, and what comes later is a new edge; an end that was
     // seen must still be read.
-    if (static_cast<size_t>(n) < buffer.capacity() && !peer_gone_) readable_ = false;
+    if (!stream_.more(static_cast<size_t>(n), buffer.capacity()) && !peer_gone_) readable_ = false;
     session_over_ = !session_.receive({buffer.data(), static_cast<size_t>(n)});
   }
   watch_head();
@@ -82,7 +79,7 @@ void Connection::read() {
 
 /// A peer that begins a head, or a connection, has a limited time to end it.
 void Connection::watch_head() {
-  if (!fd_ || !session_.head_pending()) return head_timer_.cancel();
+  if (!stream_ || !session_.head_pending()) return head_timer_.cancel();
   if (head_timer_.armed()) return;
   head_timer_.arm(server_.context.options.handshake_timeout, [this] {
     server_.context.metrics.timeouts.add();
@@ -99,7 +96,9 @@ void Connection::flush() {
     if (was_empty && !more) break;
   }
   if (blocked_) return;
-  if (session_over_ || session_.over()) close(StatusCode::kCancelled);
+  if (!session_over_ && !session_.over()) return;
+  stream_.say_end();
+  close(StatusCode::kCancelled);
 }
 
 /// Sends what is gathered; what the socket does not take is kept. False: the connection is closed.
@@ -113,13 +112,7 @@ bool Connection::send_gathered() {
       vectors[i] = {const_cast<char*>(views[i].data()), views[i].size()};
       total += views[i].size();
     }
-    msghdr message{};
-    message.msg_iov = vectors.data();
-    message.msg_iovlen = count;
-    ssize_t n;
-    do {
-      n = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL);
-    } while (n < 0 && errno == EINTR);
+    const ssize_t n = stream_.write({vectors.data(), count});
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
       close(StatusCode::kCancelled);
       return false;
@@ -147,10 +140,10 @@ void Connection::drain() {
 }
 
 void Connection::close(StatusCode why) {
-  if (!fd_) return;
+  if (!stream_) return;
   session_.abort_all(why);
   server_.context.loop.forget(*this);
-  fd_.reset();
+  stream_.close();
   write_timer_.cancel();
   head_timer_.cancel();
   server_.context.loop.at_turn_end(*this);

@@ -3,6 +3,7 @@
 #include "http2_session.h"
 
 #include "grpc/server.h"
+#include "tls/stream.h"
 #include <atomic>
 #include <list>
 
@@ -61,7 +62,7 @@ class Connection final : public io::Pollable, public io::TurnTask, Http2Session:
 
   Server::State& server_;
   const io::PeerLimit::Place place_;
-  io::Fd fd_;
+  tls::Stream stream_;
   bool readable_ = false;
   bool blocked_ = false;  // the socket is full
   bool peer_gone_ = false;

@@ -27,16 +27,17 @@ ClientConnection::ClientConnection(Client::State& client, ClientPeer& peer)
     fail_later(Failure::kConnect);
     return;
   }
-  fd_ = std::move(*fd);
-  client_.loop.watch(fd_.get(), *this);
+  stream_ = tls::Stream(std::move(*fd), peer.destination.tls, client_.loop.buffers());
+  client_.loop.watch(stream_.fd(), *this);
   deadline_.set(client_.options.connect_timeout);
 }
 
 ClientConnection::~ClientConnection() {
-  if (fd_) client_.loop.forget(*this);
+  if (stream_) client_.loop.forget(*this);
 }
 
 void ClientConnection::on_ready(uint32_t ready) {
+  ready = stream_.on_ready(ready);
   if (ready & io::kPeerGone) peer_gone_ = true;
   if (ready & io::kReadable) readable_ = true;
   switch (state_) {
@@ -45,7 +46,8 @@ void ClientConnection::on_ready(uint32_t ready) {
       break;
     case State::kIdle:
       // Nothing may come on an idle connection but its end.
-      if (readable_) close();
+      if (readable_ && !stream_.quiet()) return close();
+      readable_ = false;
       return;
     case State::kActive:
       if ((ready & io::kWritable) && blocked_) send();
@@ -100,7 +102,8 @@ void ClientConnection::serialise(const CallRequest& request) {
 }
 
 void ClientConnection::connected() {
-  if (io::connect_error(fd_.get()) != 0) return fail(Failure::kConnect);
+  if (io::connect_error(stream_.fd()) != 0 || !stream_.established())
+    return fail(Failure::kConnect);
   state_ = State::kActive;
   deadline_.clear();
   send();
@@ -118,11 +121,7 @@ void ClientConnection::send() {
       vector[count++] = {const_cast<char*>(piece.data()), piece.size()};
       total += piece.size();
     }
-    msghdr message{};
-    message.msg_iov = vector.data();
-    message.msg_iovlen = count;
-    const ssize_t n = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = stream_.write({vector.data(), count});
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
       // The server may have answered before it closed, so reading decides what this means.
       readable_ = peer_gone_ = true;
@@ -164,8 +163,7 @@ void ClientConnection::receive() {
     if (!into) into = client_.loop.buffers().take(kReadBytes);
     if (continues_head && into.room_size() == 0) into.reserve_room(1);
     const size_t limit = into.room_size();
-    const ssize_t n = ::recv(fd_.get(), into.room(), limit, 0);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = stream_.read(into.room(), limit);
     if (n <= 0) {
       readable_ = false;
       if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
@@ -173,7 +171,7 @@ void ClientConnection::receive() {
     }
     answered_ = true;
     if (head_done_) deadline_.set(client_.options.body_timeout);
-    if (static_cast<size_t>(n) < limit && !peer_gone_) readable_ = false;
+    if (!stream_.more(static_cast<size_t>(n), limit) && !peer_gone_) readable_ = false;
     if (continues_head) into.commit(static_cast<size_t>(n));
     const size_t size = continues_head ? into.size() : static_cast<size_t>(n);
     if (take(into.data(), size) == Next::kStop) return;
@@ -281,6 +279,7 @@ void ClientConnection::end_of_stream(bool reset) {
 
 Failure ClientConnection::failure_at_end() const {
   if (answered_) return Failure::kBroken;
+  if (stream_.refused()) return Failure::kConnect;
   if (reused_ && !peer_took_any()) return Failure::kStale;
   return sent() ? Failure::kReset : Failure::kUnsent;
 }
@@ -288,7 +287,7 @@ Failure ClientConnection::failure_at_end() const {
 bool ClientConnection::peer_took_any() const {
   tcp_info info{};
   socklen_t size = sizeof info;
-  if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
+  if (::getsockopt(stream_.fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
   // Earlier requests were answered, so less than their bytes means that the kernel does not count.
   if (info.tcpi_bytes_acked < bytes_sent_earlier_) return true;
   // The connection's opening counts as one byte.
@@ -326,7 +325,7 @@ void ClientConnection::rest() {
   head_.release();
   pieces_.clear();
   next_piece_ = piece_sent_ = 0;
-  bytes_sent_earlier_ = bytes_sent_;
+  bytes_sent_earlier_ = stream_.bytes_sent(bytes_sent_);
   scanner_.reset();
   peer_.idle.push_back(this);
   ++client_.idle;
@@ -338,10 +337,11 @@ void ClientConnection::close() {
   if (state_ == State::kIdle) {
     std::erase(peer_.idle, this);
     --client_.idle;
+    stream_.say_end();
   }
   state_ = State::kClosed;
-  if (fd_) client_.loop.forget(*this);
-  fd_.reset();
+  if (stream_) client_.loop.forget(*this);
+  stream_.close();
   head_.release();
   deadline_.clear();
   client_.loop.at_turn_end(*this);

@@ -5,6 +5,7 @@
 
 #include "http/client.h"
 
+#include "tls/stream.h"
 #include <list>
 #include <memory>
 #include <unordered_map>
@@ -99,7 +100,7 @@ struct ClientConnection final : io::Pollable, io::TurnTask {
 
   Client::State& client_;
   ClientPeer& peer_;
-  io::Fd fd_;
+  tls::Stream stream_;
   State state_ = State::kConnecting;
   bool reused_ = false;
   bool readable_ = false;
@@ -121,8 +122,8 @@ struct ClientConnection final : io::Pollable, io::TurnTask {
       pieces_;  // that head and the body; kept whole for sending them again
   size_t next_piece_ = 0;
   size_t piece_sent_ = 0;
-  uint64_t bytes_sent_ = 0;          // over the life of the connection
-  uint64_t bytes_sent_earlier_ = 0;  // of them, by requests before the current one
+  uint64_t bytes_sent_ = 0;          // of requests, over the life of the connection
+  uint64_t bytes_sent_earlier_ = 0;  // to the socket, before the current request
   HeadScanner scanner_;
   ChunkDecoder decoder_;
   io::Buffer partial_;  // a head that came in parts

@@ -5,7 +5,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 namespace llmd::http {
@@ -37,7 +36,7 @@ io::Loop& Exchange::loop() const {
   return of(*this).server_.loop;
 }
 io::SocketAddress Exchange::peer() const {
-  return io::SocketAddress::of(of(*this).fd_.get(), true);
+  return io::SocketAddress::of(of(*this).stream_.fd(), true);
 }
 void Exchange::stream_body() {
   of(*this).stream_body_ = true;
@@ -205,13 +204,7 @@ void ServerConnection::send_pieces(std::span<const std::string_view> pieces) {
     total += piece.size();
   }
   if (total == 0) return;
-  msghdr message{};
-  message.msg_iov = vector.data();
-  message.msg_iovlen = count;
-  ssize_t n;
-  do {
-    n = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL);
-  } while (n < 0 && errno == EINTR);
+  const ssize_t n = stream_.write({vector.data(), count});
   if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
     // The client is gone; the end of the turn tells the handler, who may be in the middle of a
     // call.
@@ -245,7 +238,7 @@ void ServerConnection::flush() {
   send_pieces({});
   if (blocked_ || !was_blocked || state_ == State::kClosed) return;
   if (state_ == State::kLingering) {
-    ::shutdown(fd_.get(), SHUT_WR);
+    stream_.shut_down();
     return;
   }
   if (state_ == State::kIdle)

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
-#include <sys/socket.h>
 
 namespace llmd::http {
 
@@ -28,19 +27,20 @@ constexpr int kStepsMax = 32;
 ServerConnection::ServerConnection(Server::State& server, io::Fd fd, io::PeerLimit::Place place)
     : server_(server),
       place_(std::move(place)),
-      fd_(std::move(fd)),
+      stream_(std::move(fd), server.options.tls, server.loop.buffers()),
       deadline_(server.loop, [this] { on_deadline(); }),
       handler_(server.factory()) {
   if (server.options.body_budget) body_share_.emplace(*server.options.body_budget);
-  server_.loop.watch(fd_.get(), *this);
+  server_.loop.watch(stream_.fd(), *this);
   deadline_.set(server_.options.head_timeout);
 }
 
 ServerConnection::~ServerConnection() {
-  if (fd_) server_.loop.forget(*this);
+  if (stream_) server_.loop.forget(*this);
 }
 
 void ServerConnection::on_ready(uint32_t ready) {
+  ready = stream_.on_ready(ready);
   if (ready & io::kPeerGone) peer_gone_ = true;
   if (ready & io::kReadable) readable_ = true;
   if ((ready & io::kWritable) && blocked_) flush();
@@ -110,15 +110,12 @@ bool ServerConnection::advance_once() {
 /// One read of at most `limit` bytes to the end of `buffer`. False when there was nothing, or no
 /// more will come: the connection is then closed.
 bool ServerConnection::read_into(io::Buffer& buffer, size_t limit) {
-  ssize_t n;
-  do {
-    n = ::recv(fd_.get(), buffer.room(), limit, 0);
-  } while (n < 0 && errno == EINTR);
+  const ssize_t n = stream_.read(buffer.room(), limit);
   if (n > 0) {
     buffer.commit(static_cast<size_t>(n));
     // A short read has emptied the socket, and what comes later is a new edge; an end that was seen
     // must still be read.
-    if (static_cast<size_t>(n) < limit && !peer_gone_) readable_ = false;
+    if (!stream_.more(static_cast<size_t>(n), limit) && !peer_gone_) readable_ = false;
     return true;
   }
   readable_ = false;
@@ -408,15 +405,16 @@ void ServerConnection::linger() {
   linger_bytes_ = 0;
   release_body();
   next_in_.release();
-  if (!blocked_) ::shutdown(fd_.get(), SHUT_WR);
+  if (!blocked_) stream_.shut_down();
   deadline_.set(kLingerTimeout);
 }
 
 void ServerConnection::close() {
   if (state_ == State::kClosed) return;
+  if (state_ == State::kIdle || (answer_ == Answer::kEnded && out_.size() == 0)) stream_.say_end();
   state_ = State::kClosed;
   server_.loop.forget(*this);
-  fd_.reset();
+  stream_.close();
   out_.release();
   blocked_ = false;
   deadline_.clear();

@@ -5,6 +5,7 @@
 
 #include "http/server.h"
 
+#include "tls/stream.h"
 #include <atomic>
 #include <list>
 #include <memory>
@@ -110,7 +111,7 @@ class ServerConnection final : public Exchange, public io::Pollable, public io::
 
   Server::State& server_;
   const io::PeerLimit::Place place_;
-  io::Fd fd_;
+  tls::Stream stream_;
   State state_ = State::kIdle;
   Answer answer_ = Answer::kNone;
   bool readable_ = false;

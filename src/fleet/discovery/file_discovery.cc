@@ -1,9 +1,9 @@
 #include "fleet/file_discovery.h"
 
-#include "directory_watch.h"
 #include "endpoints_file.h"
 
 #include "base/log.h"
+#include "io/directory_watch.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -69,7 +69,7 @@ struct FileDiscovery::State {
   uint64_t content_hash = 0;                    // of the content last read, decodable or not
   bool unreadable = false;                      // the last read failed
 
-  DirectoryWatch watch;
+  io::DirectoryWatch watch;
   std::optional<TimePoint> first_change, last_change;  // since the last read
   TimePoint next_recheck{};
 
@@ -82,7 +82,7 @@ struct FileDiscovery::State {
 
 void FileDiscovery::State::open_watch() {
   if (watch.active()) return;
-  auto opened = DirectoryWatch::open(directory);
+  auto opened = io::DirectoryWatch::open(directory);
   if (opened)
     watch = std::move(*opened);
   else

@@ -9,6 +9,7 @@
 #include "metric/registry.h"
 
 #include "grpc/status.h"
+#include "tls/context.h"
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -89,9 +90,10 @@ struct ServerOptions {
   uint32_t resets_per_second = 100;
   /// The same for PING, SETTINGS, PRIORITY and empty DATA frames.
   uint32_t control_frames_per_second = 100;
-  Nanos handshake_timeout =
-      std::chrono::seconds(10);                    // to the first SETTINGS, and of a header block
+  /// To the first SETTINGS, the TLS handshake included, and of a header block.
+  Nanos handshake_timeout = std::chrono::seconds(10);
   Nanos write_timeout = std::chrono::seconds(60);  // with unsent bytes, none taken by the peer
+  std::shared_ptr<tls::Context> tls;               // null: plain TCP
 };
 
 /// Counters of reached limits, by the label `limit`. Handles write nothing by default.
@@ -102,7 +104,7 @@ struct ServerMetrics {
   static ServerMetrics of(metric::Registry& registry);
 };
 
-/// A gRPC server on one loop: HTTP/2 with prior knowledge over TCP.
+/// A gRPC server on one loop: HTTP/2 over TLS, or with prior knowledge over TCP.
 ///
 /// Flow control: the connection's window is given back on receipt, so a stalled call never stops
 /// the others; a call's window follows its unsent output. Output obeys the peer's windows.

@@ -4,6 +4,7 @@
 #include "io/loop.h"
 #include "io/socket.h"
 
+#include "tls/context.h"
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,11 +17,13 @@ namespace llmd::http {
 struct Destination {
   io::SocketAddress address;
   uint64_t generation = 0;
+  /// Whom to find there through TLS; null: plain HTTP. One per address and generation.
+  std::shared_ptr<tls::Target> tls;
 };
 
 /// How a call failed. After the first three no server has seen the whole request.
 enum class Failure : uint8_t {
-  kConnect,   // no connection could be made, in time
+  kConnect,   // no connection could be made, TLS included, in time
   kStale,     // a kept connection had been closed before anything of the request reached its end
   kUnsent,    // closed or reset before the request had been handed over whole
   kReset,     // closed or reset after that, before any byte of the answer
@@ -66,7 +69,7 @@ struct CallRequest {
 };
 
 struct ClientOptions {
-  Nanos connect_timeout = std::chrono::seconds(2);
+  Nanos connect_timeout = std::chrono::seconds(2);  // the TLS handshake included
   Nanos response_timeout{0};  // from the last bytes sent to the head of the answer; 0: none
   Nanos body_timeout{0};      // between two reads of the answer's body, while not paused; 0: none
   Nanos idle_timeout = std::chrono::seconds(

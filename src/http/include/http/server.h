@@ -8,6 +8,7 @@
 #include "io/peer_limit.h"
 #include "io/socket.h"
 
+#include "tls/context.h"
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -117,8 +118,9 @@ struct ServerOptions {
   size_t head_bytes_max = 64 * 1024;
   size_t headers_max = 256;              // lines
   uint64_t body_bytes_max = 512u << 20;  // beyond it: 413
-  Nanos head_timeout =
-      std::chrono::seconds(30);  // from a request's first byte to the end of its head
+  /// From a request's first byte to the end of its head; with TLS also for the handshake and up to
+  /// the first request's first byte.
+  Nanos head_timeout = std::chrono::seconds(30);
   Nanos body_timeout = std::chrono::seconds(60);     // between two arrivals of body bytes
   Nanos request_timeout = std::chrono::minutes(10);  // from a request's first byte to its last
   Nanos idle_timeout = std::chrono::seconds(300);    // of a kept-alive connection
@@ -129,14 +131,15 @@ struct ServerOptions {
   /// Bounds the request bodies that are held at a time, beyond what fits behind their heads; more
   /// get 503. One for all servers of a process. Null: no limit.
   std::shared_ptr<io::ByteBudget> body_budget;
-  std::optional<ServerProbe> probe;  // none: limits are not counted
+  std::optional<ServerProbe> probe;   // none: limits are not counted
+  std::shared_ptr<tls::Context> tls;  // null: plain HTTP
 };
 
-/// An HTTP/1.1 server on one loop. Requests that break the protocol are refused (400, 413, 431,
-/// 501, 505) and their connection is closed; see parser.h for what is strict. A client that goes
-/// away, half-closing included, aborts its exchange. Cost of a small request in steady state: one
-/// read, one write, no allocation. Threading: the loop's thread; construct and destroy there too,
-/// or while the loop does not run.
+/// An HTTP/1.1 server on one loop, with TLS or without. Requests that break the protocol are
+/// refused (400, 413, 431, 501, 505) and their connection is closed; see parser.h for what is
+/// strict. A client that goes away, half-closing included, aborts its exchange. Cost of a small
+/// request in steady state: one read, one write, no allocation. Threading: the loop's thread;
+/// construct and destroy there too, or while the loop does not run.
 class Server {
  public:
   /// Called once per connection.

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace llmd::fleet {
+namespace llmd::io {
 
 /// Notices that something in a directory was written, created, renamed or removed. It owns the file
 /// descriptor of the kernel's watch. Watching the directory rather than a file survives the file's
@@ -21,6 +21,8 @@ class DirectoryWatch {
 
   /// Whether anything happened since the last call. Does not block.
   bool poll();
+  /// For a loop to watch: readable when poll() has something to tell. -1 while not active().
+  int fd() const { return fd_; }
   /// False before open() and once the directory itself is gone: open a new one.
   bool active() const { return fd_ >= 0; }
 
@@ -31,4 +33,4 @@ class DirectoryWatch {
   int fd_ = -1;
 };
 
-}  // namespace llmd::fleet
+}  // namespace llmd::io

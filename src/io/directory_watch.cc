@@ -1,4 +1,4 @@
-#include "directory_watch.h"
+#include "io/directory_watch.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace llmd::fleet {
+namespace llmd::io {
 namespace {
 
 constexpr uint32_t kEvents = IN_MODIFY | IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVED_FROM |
@@ -61,4 +61,4 @@ bool DirectoryWatch::poll() {
   return changed;
 }
 
-}  // namespace llmd::fleet
+}  // namespace llmd::io
