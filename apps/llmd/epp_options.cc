@@ -35,8 +35,6 @@ void add_reference_flags(CLI::App& app, EppOptions& o) {
   app.add_option("--grpc-health-port", o.health_port, "port of the health service");
   app.add_flag("--health-checking", o.health_checking,
                "answer health checks on the ext-proc port, too: SERVING while it is open");
-  app.add_flag("--secure-serving", o.secure_serving,
-               "TLS on the ext-proc port; not available in this build: give =false");
   add_message_size(app, "--grpc-max-recv-msg-size", &o.message_bytes_max,
                    "largest message of a proxy (4Mi)");
   add_message_size(app, "--grpc-max-send-msg-size", nullptr,
@@ -57,13 +55,6 @@ struct Accepted {
 constexpr Accepted kAccepted[] = {
     {"--pool-namespace", "used with Kubernetes only"},
     {"--pool-group", "used with Kubernetes only"},
-    {"--cert-path", "used with TLS only"},
-    {"--enable-cert-reload", "used with TLS only"},
-    {"--tls-min-version", "used with TLS only"},
-    {"--tls-cipher-suites", "used with TLS only"},
-    {"--metrics-endpoint-auth", "the admin port asks nobody when endpoints come from a file"},
-    {"--metrics-cert-dir", "the admin port is plain HTTP"},
-    {"--metrics-client-ca-file", "the admin port is plain HTTP"},
     {"--enable-pprof", "there is no profiler"},
     {"--zap-devel", "lines are JSON"},
     {"--zap-encoder", "lines are JSON"},
@@ -127,13 +118,7 @@ std::optional<int> parse_epp_options(EppOptions& o, int argc, char** argv) {
   add_reference_flags(app, o);
   add_own_flags(app, o);
   add_other_flags(app);
-  if (const auto code = parse_picker_flags(app, o, argc, argv)) return code;
-  if (o.secure_serving) {
-    std::fputs("llmd epp: TLS is not available in this build; give --secure-serving=false\n",
-               stderr);
-    return 2;
-  }
-  return std::nullopt;
+  return parse_picker_flags(app, o, argc, argv);
 }
 
 }  // namespace llmd

@@ -11,11 +11,12 @@ namespace llmd {
 /// Everything `llmd epp` can be told on its command line. Flags of the reference that this build
 /// cannot honour are refused when they would change what is served, and accepted otherwise.
 struct EppOptions : PickerOptions {
+  EppOptions() { tls.serving.secure = true; }
+
   std::string host = "0.0.0.0";
   uint16_t grpc_port = 9002;
   uint16_t health_port = 9003;
   bool health_checking = false;
-  bool secure_serving = true;
 
   bool lean_headers = false;
   bool skip_response_body = false;

@@ -144,9 +144,13 @@ std::optional<int> parse_picker_flags(CLI::App& app, PickerOptions& o, int argc,
   app.get_formatter()->column_width(44);
   LogFlags log;
   add_common_flags(app, o);
+  add_tls_flags(app, o.tls);
   add_log_flags(app, log);
   add_removed_flags(app);
-  app.final_callback([&] { check_together(o); });
+  app.final_callback([&] {
+    check_together(o);
+    check_tls_flags(app, o.tls);
+  });
   if (const auto code = parse_command_line(app, argc, argv)) return code;
   if (o.refresh_metrics_interval < kScrapeIntervalMin) {
     log::warn("--refresh-metrics-interval is raised to its minimum",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "drain.h"
+#include "tls_options.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -47,6 +48,8 @@ struct PickerOptions {
 
   /// Spans are exported when the OTEL_* environment says where to.
   bool tracing = true;
+
+  TlsOptions tls;
 
   int64_t body_bytes_max = int64_t{512} << 20;
   DrainOptions drain;

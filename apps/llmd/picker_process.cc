@@ -55,9 +55,7 @@ PickerProcess::PickerProcess(PickerOptions options, route::DirectorOptions direc
       tracing_(std::move(tracing)),
       tracer_(make_tracer(tracing_, metrics_)),
       director_(fleet_, metrics_, real_clock(), with_tracer(director, tracer_.get())),
-      scraper_(control_, fleet_, metrics_,
-               {.interval = options_.refresh_metrics_interval,
-                .idle_interval = options_.idle_metrics_interval}),
+      tls_reloader_(control_, metrics_),
       pool_metrics_(fleet_, metrics_, options_.pool_name, options_.metrics_staleness_threshold),
       pool_timer_(control_),
       reload_timer_(control_),
@@ -80,19 +78,14 @@ Result<std::unique_ptr<fleet::Discovery>> PickerProcess::make_discovery(
     return fail(Code::kBadRequest,
                 "no endpoints: give --endpoint, --endpoints-file or dataLayer.discovery");
   LLMD_TRY_ASSIGN(auto specs, fleet::parse_endpoint_flags(options_.endpoints));
-  for (const auto& spec : specs)
-    if (spec.scheme != "http")
-      return fail(Code::kBadRequest,
-                  fmt::format("endpoint '{}': scheme '{}' is not available in this build; use http",
-                              spec.name, spec.scheme));
   return std::make_unique<fleet::StaticDiscovery>(std::move(specs), fleet::system_resolver(),
                                                   real_clock());
 }
 
 void PickerProcess::publish(config::Loaded loaded) {
   for (const auto& warning : loaded.pipeline->warnings) log::warn(warning);
-  scraper_.configure(loaded.pipeline->metrics_source, loaded.pipeline->metrics_extractor,
-                     loaded.pipeline);
+  scraper_->configure(loaded.pipeline->metrics_source, loaded.pipeline->metrics_extractor,
+                      loaded.pipeline);
   director_.set_pipeline(std::move(loaded.pipeline));
 }
 
@@ -109,6 +102,23 @@ void PickerProcess::expose_build() {
       .set(1);
 }
 
+/// How endpoints are reached, by requests and by the scraper.
+Status PickerProcess::start_tls() {
+  LLMD_TRY_ASSIGN(upstream_tls_, llmd::upstream_tls(options_.tls.upstream, metrics_));
+  tls_reloader_.add(upstream_tls_.context, "upstream", options_.tls.serving.reload);
+  scraper_.emplace(control_, fleet_, metrics_,
+                   fleet::ScrapeOptions{.interval = options_.refresh_metrics_interval,
+                                        .idle_interval = options_.idle_metrics_interval,
+                                        .upstream = upstream_tls_});
+  return {};
+}
+
+Result<std::shared_ptr<tls::Context>> PickerProcess::serving_tls(std::string_view protocol) {
+  LLMD_TRY_ASSIGN(auto context, serving_context(options_.tls.serving, protocol, metrics_));
+  if (context) tls_reloader_.add(context, "serving", options_.tls.serving.reload);
+  return context;
+}
+
 Status PickerProcess::start_tracing() {
   if (!tracing_) return {};
   for (const auto& warning : tracing_->warnings) log::warn(warning);
@@ -116,8 +126,15 @@ Status PickerProcess::start_tracing() {
   if (!resolved)
     return fail(Code::kBadRequest,
                 fmt::format("OTLP collector '{}': {}", tracing_->host, resolved.error().message));
-  LLMD_TRY_ASSIGN(const auto address, io::SocketAddress::parse(resolved->front(), tracing_->port));
-  exporter_.emplace(control_, *tracer_, *tracing_, address, LLMD_VERSION, metrics_);
+  http::Destination collector;
+  LLMD_TRY_ASSIGN(collector.address, io::SocketAddress::parse(resolved->front(), tracing_->port));
+  if (tracing_->tls) {
+    auto context = tls::Context::client(*tracing_->tls, tls::Metrics::of(metrics_, "tracing"));
+    if (!context) return fail(std::move(context).error().in("OTEL_EXPORTER_OTLP_…CERTIFICATE"));
+    tls_reloader_.add(*context, "tracing", options_.tls.serving.reload);
+    collector.tls = std::make_shared<tls::Target>(std::move(*context), tracing_->host);
+  }
+  exporter_.emplace(control_, *tracer_, *tracing_, std::move(collector), LLMD_VERSION, metrics_);
   exporter_->start();
   return {};
 }
@@ -128,15 +145,16 @@ Status PickerProcess::read_credentials() {
   if (paths.client_keys.empty() && paths.upstream_key.empty()) return {};
   LLMD_TRY_ASSIGN(credentials_, frontend::CredentialFiles::open(
                                     paths, metrics_, [this](const frontend::CredentialsPtr& keys) {
-                                      scraper_.authorize(keys->upstream_authorization);
+                                      scraper_->authorize(keys->upstream_authorization);
                                       if (on_credentials_) on_credentials_(keys);
                                     }));
-  scraper_.authorize(credentials_->current()->upstream_authorization);
+  scraper_->authorize(credentials_->current()->upstream_authorization);
   return {};
 }
 
 Status PickerProcess::start() {
   expose_build();
+  LLMD_TRY(start_tls());
   LLMD_TRY(start_tracing());
   LLMD_TRY(read_credentials());
   io::raise_file_limit(kFilesWanted);
@@ -175,7 +193,10 @@ Status PickerProcess::start_admin() {
   admin::Options options{.host = options_.metrics_host,
                          .port = options_.metrics_port,
                          .ready_port = options_.ready_port,
-                         .debug_token = {}};
+                         .debug_token = {},
+                         .tls = {}};
+  LLMD_TRY_ASSIGN(options.tls, metrics_context(options_.tls, metrics_));
+  if (options.tls) tls_reloader_.add(options.tls, "metrics", options_.tls.serving.reload);
   if (!options_.admin_token_file.empty()) {
     auto token = admin::read_token_file(options_.admin_token_file);
     if (!token)
@@ -199,6 +220,7 @@ void PickerProcess::on_signal(int signal) {
   if (signal == SIGHUP) {
     if (reloader_) reloader_->reload();
     if (credentials_) credentials_->reload();
+    tls_reloader_.reload();
   } else {
     drain_.on_signal(signal);
     if (on_drain_) on_drain_();

@@ -20,6 +20,7 @@
 #include "plugin/state_store.h"
 #include "route/director.h"
 
+#include "tls/reloader.h"
 #include "trace/exporter.h"
 #include "trace/tracer.h"
 #include <functional>
@@ -61,11 +62,15 @@ class PickerProcess {
     return credentials_ ? credentials_->current() : nullptr;
   }
   size_t loops() const { return loops_; }
+  const fleet::UpstreamTls& upstream_tls() const { return upstream_tls_; }
+  /// The TLS of the serving port, kept up to date; null when it is plain. Errors name the flag.
+  Result<std::shared_ptr<tls::Context>> serving_tls(std::string_view protocol);
   bool draining() const { return drain_.draining(); }
 
  private:
   Result<std::unique_ptr<fleet::Discovery>> make_discovery(const config::Loaded& loaded);
   void publish(config::Loaded loaded);
+  Status start_tls();
   Status start_tracing();
   Status read_credentials();
   Status start_admin();
@@ -86,7 +91,9 @@ class PickerProcess {
   const std::unique_ptr<trace::Tracer> tracer_;
   route::Director director_;
   std::optional<trace::Exporter> exporter_;
-  fleet::Scraper scraper_;
+  tls::Reloader tls_reloader_;
+  fleet::UpstreamTls upstream_tls_;
+  std::optional<fleet::Scraper> scraper_;
   fleet::PoolMetrics pool_metrics_;
   std::optional<config::Reloader> reloader_;
   std::unique_ptr<frontend::CredentialFiles> credentials_;

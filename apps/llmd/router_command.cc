@@ -35,6 +35,7 @@ frontend::ProxyOptions proxy_options(const RouterOptions& options, PickerProcess
   o.response_timeout = options.first_byte_timeout;
   o.stream_idle_timeout = options.stream_idle_timeout;
   o.hide_endpoint = options.hide_served_endpoint;
+  o.upstream_tls = picker.upstream_tls();
   o.untrusted_clients = options.untrusted_clients;
   o.credentials = picker.credentials();
   auto& refusals = picker.metrics().family({"llmd_client_auth_refusals_total",
@@ -74,7 +75,9 @@ int run_router(int argc, char** argv) {
   return run_picker(
       "router", options, {.retry = options.retry, .ejection = options.ejection},
       [&](PickerProcess& picker) -> Result<int> {
-        frontend::Proxy proxy(picker.director(), picker.fleet(), proxy_options(options, picker));
+        auto proxy_with = proxy_options(options, picker);
+        LLMD_TRY_ASSIGN(proxy_with.tls, picker.serving_tls(tls::kHttp1));
+        frontend::Proxy proxy(picker.director(), picker.fleet(), std::move(proxy_with));
         LLMD_TRY(proxy.start());
         warn_of_endless_waits(options);
         return picker.run(

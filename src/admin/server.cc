@@ -53,9 +53,9 @@ struct Server::State {
     const bool health_only_;
   };
 
-  std::unique_ptr<http::Server> make(io::Loop& loop, const std::string& host, uint16_t port,
+  std::unique_ptr<http::Server> make(io::Loop& loop, http::ServerOptions options,
                                      bool health_only) {
-    return std::make_unique<http::Server>(loop, listener(host, port), [this, health_only] {
+    return std::make_unique<http::Server>(loop, std::move(options), [this, health_only] {
       return std::make_unique<Handler>(*this, health_only);
     });
   }
@@ -104,9 +104,12 @@ Server::Server(io::Loop& loop, const Options& options, metric::Registry& metrics
                const route::Director& director, std::function<std::string()> ready)
     : state_(new State{metrics, director, options.debug_token, loop.clock(), std::move(ready),
                        nullptr, nullptr}) {
-  state_->main = state_->make(loop, options.host, options.port, false);
+  auto main = listener(options.host, options.port);
+  main.tls = options.tls;
+  state_->main = state_->make(loop, std::move(main), false);
   if (options.ready_port != 0)
-    state_->health_only_server = state_->make(loop, options.host, options.ready_port, true);
+    state_->health_only_server =
+        state_->make(loop, listener(options.host, options.ready_port), true);
 }
 
 Server::~Server() = default;

@@ -13,7 +13,8 @@ namespace llmd::fleet {
 namespace {
 
 bool same_identity(const EndpointSpec& a, const EndpointSpec& b) {
-  return a.address == b.address && a.port == b.port;
+  return a.address == b.address && a.port == b.port && a.scheme == b.scheme &&
+         a.server_name == b.server_name;
 }
 
 /// Sorts labels by key; of equal keys the later wins.

@@ -94,6 +94,23 @@ TEST(Fleet, MovedEndpointIsANewGeneration) {
   EXPECT_EQ(journal->take(), (Lines{"+default/a", "-default/a", "+default/a"}));
 }
 
+TEST(Fleet, EndpointReachedInAnotherWayIsANewGeneration) {
+  Fleet fleet;
+  EndpointSpec a = spec("a");
+  fleet.set({a});
+  uint64_t before = find(fleet, "default/a")->generation();
+  const auto changes = [&] {
+    fleet.set({a});
+    const uint64_t now = find(fleet, "default/a")->generation();
+    return std::exchange(before, now) != now;
+  };
+  a.scheme = "https";
+  EXPECT_TRUE(changes());
+  a.server_name = "a.test";
+  EXPECT_TRUE(changes());
+  EXPECT_FALSE(changes());
+}
+
 TEST(Fleet, ReturningEndpointReusesSlotsButNotGenerations) {
   Fleet fleet;
   fleet.set({spec("a"), spec("b")});

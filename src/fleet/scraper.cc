@@ -2,6 +2,7 @@
 
 #include "page_reader.h"
 
+#include "base/check.h"
 #include "base/log.h"
 #include "http/client.h"
 
@@ -25,7 +26,8 @@ class Target final : http::CallHandler {
     io::Loop& loop;
     http::Client& client;
     const ScrapeOptions& options;
-    const Nanos& beat;  // starts fall on its multiples
+    const Nanos& beat;                  // starts fall on its multiples
+    std::shared_ptr<tls::Context> tls;  // for https
     metric::Counter poll_errors;
     metric::Counter extract_errors;
     size_t& seen;
@@ -44,7 +46,8 @@ class Target final : http::CallHandler {
     const uint16_t port = source_.port.value_or(spec.port);
     const auto address = io::SocketAddress::parse(spec.address, port);
     if (!address) return;
-    destination_ = {*address, endpoint_->generation()};
+    destination_ = {*address, endpoint_->generation(), nullptr};
+    if (shared_.tls) destination_.tls = shared_.options.upstream.target(spec, shared_.tls);
     host_ = address->to_string();
     interval_ = source_.interval.value_or(shared_.options.interval);
     const double phase = shared_.loop.rng().uniform();
@@ -198,11 +201,13 @@ metric::Counter errors(metric::Registry& metrics, std::string_view what,
 struct Scraper::State {
   io::Loop& loop;
   Fleet& fleet;
+  metric::Registry& metrics;
   const ScrapeOptions options;
   http::Client client;
   metric::Counter poll_errors, extract_errors;
   size_t seen = 0;
   std::string authorization;
+  std::shared_ptr<tls::Context> unverified;
 
   const MetricsSource* source = nullptr;
   const MetricsExtractor* extractor = nullptr;
@@ -212,10 +217,11 @@ struct Scraper::State {
   std::shared_ptr<void> alive = std::make_shared<int>(0);  // expires with this; guards posted work
   std::shared_ptr<void> subscription;
 
-  State(io::Loop& l, Fleet& f, metric::Registry& metrics, ScrapeOptions o)
+  State(io::Loop& l, Fleet& f, metric::Registry& m, ScrapeOptions o)
       : loop(l),
         fleet(f),
-        options(o),
+        metrics(m),
+        options(std::move(o)),
         client(l, client_options()),
         poll_errors(errors(metrics, "poll", {"source_type"})),
         extract_errors(errors(metrics, "extract", {"source_type", "extractor_type"})) {}
@@ -231,6 +237,24 @@ struct Scraper::State {
     return fallback;
   }
 
+  /// The context for `endpoint`'s page; null: it is fetched over plain HTTP.
+  std::shared_ptr<tls::Context> tls_of(const Endpoint& endpoint) {
+    const auto& o = source->options();
+    const auto& own = endpoint.spec().scheme;
+    if (o.scheme.value_or(own) != "https") return nullptr;
+    if (o.tls) return o.tls;
+    if (own == "https" || options.upstream.chosen) return options.upstream.context;
+    if (!unverified) {
+      auto made = tls::Context::client({.verify = false}, tls::Metrics::of(metrics, "scraping"));
+      if (!SOFT_CHECK(made)) return options.upstream.context;
+      unverified = std::move(*made);
+      log::warn(
+          "metrics pages are fetched over https without verification; caCertPath of the "
+          "metrics-data-source or --upstream-ca-file says whom to trust");
+    }
+    return unverified;
+  }
+
   void update(const SnapshotPtr& snapshot) {
     std::unordered_map<uint64_t, std::unique_ptr<Target>> next;
     if (source && extractor) {
@@ -244,8 +268,8 @@ struct Scraper::State {
           target->replace(endpoint);
         } else if (const auto* engine = engine_of(*endpoint)) {
           target = std::make_unique<Target>(
-              Target::Shared{loop, client, options, beat, poll_errors, extract_errors, seen,
-                             authorization},
+              Target::Shared{loop, client, options, beat, tls_of(*endpoint), poll_errors,
+                             extract_errors, seen, authorization},
               endpoint, source->options(), *engine);
         }
         if (!target) next.erase(endpoint->generation());
@@ -256,7 +280,7 @@ struct Scraper::State {
 };
 
 Scraper::Scraper(io::Loop& loop, Fleet& fleet, metric::Registry& metrics, ScrapeOptions options)
-    : state_(std::make_unique<State>(loop, fleet, metrics, options)) {
+    : state_(std::make_unique<State>(loop, fleet, metrics, std::move(options))) {
   // Membership changes on a thread of its own.
   state_->subscription = fleet.subscribe(
       [state = state_.get(), weak = std::weak_ptr(state_->alive)](const SnapshotPtr&) {

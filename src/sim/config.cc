@@ -242,6 +242,10 @@ void add_served(std::vector<Option>& all) {
                        "servers on consecutive ports"));
   all.push_back(
       number("data-parallel-rank", FIELD(data_parallel_rank), -1, 7, "run as this rank alone"));
+  all.push_back(text("ssl-certfile", FIELD(ssl_certfile), "PEM certificate: serve over TLS"));
+  all.push_back(text("ssl-keyfile", FIELD(ssl_keyfile), "its key"));
+  all.push_back(toggle("self-signed-certs", FIELD(self_signed_certs),
+                       "serve over TLS with a certificate made at start"));
 }
 
 void add_latency(std::vector<Option>& all) {
@@ -302,9 +306,8 @@ void add_without_effect(std::vector<Option>& all) {
        {"enforce-eager", "no-enforce-eager", "enable-prefix-caching", "no-enable-prefix-caching",
         "force-dummy-tokenizer", "no-enable-sleep-mode", "no-mm-encoder-only", "no-omni"})
     all.push_back(ignored(name, Shape::kSwitch));
-  for (const auto name :
-       {"enable-sleep-mode", "log-http", "mm-encoder-only", "omni", "skip-tool-validation",
-        "use-vllm-map-event-format", "dataset-in-memory", "self-signed-certs"})
+  for (const auto name : {"enable-sleep-mode", "log-http", "mm-encoder-only", "omni",
+                          "skip-tool-validation", "use-vllm-map-event-format", "dataset-in-memory"})
     all.push_back(absent(name, "false", Shape::kSwitch));
   constexpr std::pair<std::string_view, std::string_view> kAbsent[] = {
       {"image-emission-rate", "0"},
@@ -327,8 +330,6 @@ void add_without_effect(std::vector<Option>& all) {
       {"render-url", "http://localhost:8082"},
       {"render-timeout", "30s"},
       {"mm-render-timeout", "60s"},
-      {"ssl-certfile", ""},
-      {"ssl-keyfile", ""},
       {"default-embedding-dimensions", "384"},
       {"fake-metrics", ""},
       {"fake-metrics-refresh-interval", "100ms"},
@@ -378,6 +379,10 @@ Status validate(const ServerConfig& c) {
                   fmt::format("lora-modules: base_model_name '{}' of '{}' is not "
                               "the model '{}'",
                               lora.base_model_name, lora.name, c.model));
+  if (c.ssl_certfile.empty() != c.ssl_keyfile.empty())
+    return fail(Code::kBadRequest, "ssl-certfile and ssl-keyfile go together");
+  if (c.self_signed_certs && !c.ssl_certfile.empty())
+    return fail(Code::kBadRequest, "self-signed-certs and ssl-certfile exclude each other");
   const LatencyConfig& l = c.latency;
   LLMD_TRY(
       check_deviation("time-to-first-token", l.time_to_first_token, l.time_to_first_token_std_dev));

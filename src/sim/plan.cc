@@ -110,6 +110,7 @@ std::string endpoints_file(std::span<const EndpointPlan> plans) {
     const bool any = plan.address == "0.0.0.0";
     text += fmt::format("- name: {}\n  namespace: default\n  address: {}\n  port: \"{}\"\n",
                         json_string(plan.name), any ? "127.0.0.1" : plan.address, plan.port);
+    if (plan.config.secure()) text += "  scheme: https\n";
     if (plan.labels.empty()) continue;
     text += "  labels:\n";
     for (const auto& [label, value] : plan.labels)

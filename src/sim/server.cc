@@ -16,16 +16,19 @@
 namespace llmd::sim {
 
 struct Server::State {
-  State(io::Loop& loop, const EndpointPlan& plan, const ModelClock& clock)
-      : endpoint(loop, plan, clock),
-        http(loop, options(plan), [this] { return std::make_unique<Connection>(endpoint); }) {}
+  State(io::Loop& loop, const EndpointPlan& plan, const ModelClock& clock,
+        std::shared_ptr<tls::Context> tls)
+      : endpoint(loop, plan, clock), http(loop, options(plan, std::move(tls)), [this] {
+          return std::make_unique<Connection>(endpoint);
+        }) {}
 
-  static http::ServerOptions options(const EndpointPlan& plan) {
+  static http::ServerOptions options(const EndpointPlan& plan, std::shared_ptr<tls::Context> tls) {
     http::ServerOptions o;
     o.host = plan.address;
     o.port = plan.port;
     o.body_bytes_max = uint64_t(plan.config.max_request_body_size_mb) << 20;
     o.idle_timeout = std::chrono::hours(1);
+    o.tls = std::move(tls);
     return o;
   }
 
@@ -33,8 +36,9 @@ struct Server::State {
   http::Server http;  // goes first: its connections use the endpoint
 };
 
-Server::Server(io::Loop& loop, const EndpointPlan& plan, const ModelClock& clock)
-    : state_(std::make_unique<State>(loop, plan, clock)) {}
+Server::Server(io::Loop& loop, const EndpointPlan& plan, const ModelClock& clock,
+               std::shared_ptr<tls::Context> tls)
+    : state_(std::make_unique<State>(loop, plan, clock, std::move(tls))) {}
 
 Server::~Server() = default;
 
@@ -67,6 +71,25 @@ void Server::stop(Nanos grace, std::move_only_function<void()> done) {
   state_->http.stop(grace, std::move(done));
 }
 
+namespace {
+
+/// The certificate that all servers of a process share; null: plain HTTP.
+Result<std::shared_ptr<tls::Context>> make_tls(const ServerConfig& config) {
+  if (!config.secure()) return nullptr;
+  tls::ServerOptions options;
+  options.certificate_file = config.ssl_certfile;
+  options.key_file = config.ssl_keyfile;
+  if (config.self_signed_certs) {
+    LLMD_TRY_ASSIGN(options.pair,
+                    tls::make_self_signed("llm-d Inference Simulator", real_clock().wall()));
+  }
+  auto context = tls::Context::server(std::move(options));
+  if (!context) return fail(std::move(context).error().in("ssl-certfile, ssl-keyfile"));
+  return context;
+}
+
+}  // namespace
+
 struct Fleet::Shard {
   Shard(size_t index, double time_scale)
       : clock(real_clock(), time_scale),
@@ -85,6 +108,7 @@ Fleet::~Fleet() {
 
 Result<std::unique_ptr<Fleet>> Fleet::start(const Settings& settings) {
   LLMD_TRY_ASSIGN(auto plans, plan_endpoints(settings));
+  LLMD_TRY_ASSIGN(const auto tls, make_tls(plans.front().config));
   io::raise_file_limit(plans.size() + 1024);
   std::unique_ptr<Fleet> fleet(new Fleet(std::move(plans)));
   for (size_t i = 0; i < settings.loops; ++i)
@@ -92,7 +116,7 @@ Result<std::unique_ptr<Fleet>> Fleet::start(const Settings& settings) {
   for (size_t i = 0; i < fleet->plans_.size(); ++i) {
     Shard& shard = *fleet->shards_[i % settings.loops];
     EndpointPlan& plan = fleet->plans_[i];
-    shard.servers.push_back(std::make_unique<Server>(shard.thread.loop(), plan, shard.clock));
+    shard.servers.push_back(std::make_unique<Server>(shard.thread.loop(), plan, shard.clock, tls));
     LLMD_TRY(shard.servers.back()->listen());
     plan.port = shard.servers.back()->port();
   }

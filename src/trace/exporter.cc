@@ -43,13 +43,13 @@ void write_export(std::string& out, const Batch& batch, const TextPairs& attribu
 }  // namespace
 
 Exporter::Exporter(io::Loop& loop, Tracer& tracer, const Settings& settings,
-                   const io::SocketAddress& address, std::string service_version,
+                   http::Destination collector, std::string service_version,
                    metric::Registry& metrics)
     : loop_(loop),
       tracer_(tracer),
       settings_(settings),
       version_(std::move(service_version)),
-      destination_{address},
+      destination_(std::move(collector)),
       host_(settings.host.find(':') == std::string::npos
                 ? fmt::format("{}:{}", settings.host, settings.port)
                 : fmt::format("[{}]:{}", settings.host, settings.port)),

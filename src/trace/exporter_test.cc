@@ -52,7 +52,8 @@ class ExporterTest : public ::testing::Test {
     settings_.attributes = {{"service.name", "llm-d-epp"}};
     tracer_.emplace(settings_, real_clock(), metrics_);
     exporter_.emplace(loop_, *tracer_, settings_,
-                      *io::SocketAddress::parse("127.0.0.1", collector_.port()), "1.0", metrics_);
+                      http::Destination{*io::SocketAddress::parse("127.0.0.1", collector_.port())},
+                      "1.0", metrics_);
   }
 
   void record() {

@@ -79,10 +79,10 @@ class Reader {
     };
     std::string_view rest = url;
     if (rest.starts_with("https://"))
-      return bad(
-          "asks for TLS, which the exporter does not speak; use http:// to a local collector");
-    if (!rest.starts_with("http://")) return bad("is not a URL like http://collector:4318");
-    rest.remove_prefix(7);
+      s.tls.emplace();
+    else if (!rest.starts_with("http://"))
+      return bad("is not a URL like http://collector:4318");
+    rest.remove_prefix(rest.find("//") + 2);
     const size_t slash = std::min(rest.find('/'), rest.size());
     auto authority = rest.substr(0, slash);
     auto path = std::string(rest.substr(slash));
@@ -107,6 +107,24 @@ class Reader {
       while (path.ends_with('/')) path.pop_back();
       s.path = path + "/v1/traces";
     }
+    return {};
+  }
+
+  /// Files for https; read by whoever connects.
+  Status certificates(Settings& s) const {
+    if (!s.tls) return {};
+    const auto file = [this](const char* specific, const char* common) {
+      return either(specific, common).second;
+    };
+    s.tls->ca_file =
+        file("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE");
+    s.tls->certificate_file = file("OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE",
+                                   "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE");
+    s.tls->key_file = file("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY");
+    if (s.tls->certificate_file.empty() != s.tls->key_file.empty())
+      return fail(Code::kBadRequest,
+                  "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY go "
+                  "together");
     return {};
   }
 
@@ -221,6 +239,7 @@ Result<std::optional<Settings>> read_settings(const Environment& environment,
 
   Settings s;
   LLMD_TRY(reader.endpoint(s));
+  LLMD_TRY(reader.certificates(s));
   LLMD_TRY(reader.headers(s));
   LLMD_TRY(reader.limits(s));
   reader.sampler(s);

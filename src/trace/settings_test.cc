@@ -72,7 +72,22 @@ TEST(TraceSettings, NameTheVariableThatIsWrong) {
             "OTEL_EXPORTER_OTLP_ENDPOINT: 'http://:4318' names no host");
   EXPECT_EQ(error({{"OTEL_TRACES_EXPORTER", "otlp"}, {"OTEL_BSP_MAX_QUEUE_SIZE", "-1"}}),
             "OTEL_BSP_MAX_QUEUE_SIZE: '-1' is not a positive whole number");
-  EXPECT_NE(error({{"OTEL_EXPORTER_OTLP_ENDPOINT", "https://c"}}).find("TLS"), std::string::npos);
+  EXPECT_EQ(error({{"OTEL_EXPORTER_OTLP_ENDPOINT", "https://c"},
+                   {"OTEL_EXPORTER_OTLP_CLIENT_KEY", "/k.pem"}}),
+            "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY go together");
+}
+
+TEST(TraceSettings, AskForTlsByTheScheme) {
+  EXPECT_FALSE(settings({{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c"}}).tls);
+  const auto s = settings({{"OTEL_EXPORTER_OTLP_ENDPOINT", "https://c:4443/base"},
+                           {"OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"},
+                           {"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "/traces-ca.pem"}});
+  ASSERT_TRUE(s.tls);
+  EXPECT_EQ(s.tls->ca_file, "/traces-ca.pem");
+  EXPECT_TRUE(s.tls->verify);
+  EXPECT_EQ(s.host, "c");
+  EXPECT_EQ(s.port, 4443);
+  EXPECT_EQ(s.path, "/base/v1/traces");
 }
 
 TEST(TraceSettings, NeverRepeatSecrets) {

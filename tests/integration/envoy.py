@@ -13,9 +13,23 @@ BINARY = pathlib.Path(os.environ.get("ENVOY_BINARY") or pathlib.Path(sys.executa
 
 
 class Envoy:
-    def __init__(self, log_path, name, ext_proc_port, fallback_port=1, keep_client_headers=False):
+    """`authority`, a PEM file, makes it speak TLS to the picker, whose certificate it verifies; "" accepts any."""
+
+    def __init__(self, log_path, name, ext_proc_port, fallback_port=1, keep_client_headers=False, authority=None):
         self.port, admin = free_ports(), free_ports()
         text = (DEPLOY / name).read_text()
+        if authority is not None:
+            validation = f"validation_context: {{trusted_ca: {{filename: {authority}}}}}" if authority else ""
+            before, cluster = text.split("  - name: ext_proc\n    type: STATIC\n")
+            text = f"""{before}  - name: ext_proc
+    type: STATIC
+    transport_socket:
+      name: envoy.transport_sockets.tls
+      typed_config:
+        "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+        sni: localhost
+        common_tls_context: {{alpn_protocols: [h2]{", " + validation if validation else ""}}}
+{cluster}"""
         for old, new in {"port_value: 8081": self.port, "port_value: 19000": admin, "port_value: 9002": ext_proc_port,
                          "port_value: 8000": fallback_port}.items():
             text = text.replace(old, f"port_value: {new}")

@@ -246,9 +246,9 @@ dataLayer:
 
 
 class Epp(Process):
-    """`llmd epp` on free ports with a file of endpoints."""
+    """`llmd epp` on free ports with a file of endpoints; in plaintext unless `secure_serving`."""
 
-    def __init__(self, log_path, endpoint_ports=(), **options):
+    def __init__(self, log_path, endpoint_ports=(), secure_serving=False, **options):
         self.grpc_port, self.health_port, self.metrics_port = (
             options.pop(name, None) or free_ports() for name in ("grpc_port", "grpc_health_port", "metrics_port"))
         self.endpoints_file = str(log_path) + ".endpoints.yaml"
@@ -259,8 +259,8 @@ class Epp(Process):
         tracing = "true" if options.pop("tracing", False) else "false"
         arguments = flags({"host": "127.0.0.1", "metrics_host": "127.0.0.1", "grpc_port": self.grpc_port,
                            "grpc_health_port": self.health_port, "metrics_port": self.metrics_port, **options})
-        super().__init__("epp", ["--secure-serving=false", "--metrics-endpoint-auth=false", f"--tracing={tracing}", *arguments],
-                         log_path)
+        plain = [] if secure_serving else ["--secure-serving=false"]
+        super().__init__("epp", [*plain, "--metrics-endpoint-auth=false", f"--tracing={tracing}", *arguments], log_path)
         self.wait_for("picker is ready", lambda: http_ok(f"{self.admin}/readyz"))
 
     def set_endpoints(self, ports):
@@ -273,10 +273,13 @@ class Epp(Process):
     def admin(self):
         return f"http://127.0.0.1:{self.metrics_port}"
 
-    def channel(self, port=None):
+    def channel(self, port=None, credentials=None):
         # A channel of its own pool, so that every one is a connection of its own.
-        return grpc.insecure_channel(f"127.0.0.1:{port or self.grpc_port}",
-                                     options=[("grpc.use_local_subchannel_pool", 1)])
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        address = f"127.0.0.1:{port or self.grpc_port}"
+        if credentials:
+            return grpc.secure_channel(address, credentials, options=options)
+        return grpc.insecure_channel(address, options=options)
 
     def metrics(self):
         import httpx

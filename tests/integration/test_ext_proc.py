@@ -300,7 +300,7 @@ def test_many_streams_at_once(epp):
 
 @pytest.mark.parametrize("flags, text", [
     (["--endpoint-selector=a=b"], "needs Kubernetes"), (["--grpc-max-recv-msg-size=-1"], "--grpc-max-recv-msg-size"),
-    (["--lora-info-metric=x"], "was removed"), ([], "TLS is not available in this build"), (["--no-such"], "no-such")])
+    (["--lora-info-metric=x"], "was removed"), (["--metrics-client-ca-file=x"], "needs --metrics-cert-dir"), (["--no-such"], "no-such")])
 def test_bad_command_lines(flags, text):
     import subprocess
     from process import BINARY

@@ -14,7 +14,7 @@ BODY = {"model": MODEL, "prompt": "hello"}
 
 
 class Collector:
-    def __init__(self):
+    def __init__(self, tls=None):
         self.spans, self.resource, self.scopes = [], {}, {}
         collector = self
 
@@ -30,6 +30,8 @@ class Collector:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if tls:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def take(self, path, export):

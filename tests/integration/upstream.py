@@ -66,9 +66,12 @@ class Connection:
 
 class Upstream:
     """`script(connection, received)` runs per inference request on the connection's own thread and writes the answer; it
-    returns False to close the connection. `before_body(connection, head)` may answer early: a true result skips the body."""
+    returns False to close the connection. `before_body(connection, head)` may answer early: a true result skips the body.
+    `tls` is an SSLContext to serve with."""
 
-    def __init__(self, script=None, before_body=None):
+    def __init__(self, script=None, before_body=None, tls=None):
+        self.tls = tls
+        self.pages = 0  # of metrics
         self.requests = []
         self.connections = 0
         self.scrape = None  # head of the last one
@@ -90,13 +93,16 @@ class Upstream:
             threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 
     def _serve(self, sock):
-        connection = Connection(sock)
         counted = False
         try:
+            if self.tls:
+                sock = self.tls.wrap_socket(sock, server_side=True)
+            connection = Connection(sock)
             while True:
                 head = connection.until(b"\r\n\r\n")
                 if head.startswith(b"GET /metrics"):
                     self.scrape = Received(head, b"")
+                    self.pages += 1
                     sock.sendall(answer(METRICS))
                     continue
                 if not counted:

@@ -14,7 +14,9 @@ namespace {
 using codec::Node;
 
 constexpr std::string_view kTopKeys[] = {"endpoints"};
-constexpr std::string_view kEntryKeys[] = {"name", "namespace", "address", "port", "labels"};
+constexpr std::string_view kEntryKeys[] = {"name",   "namespace", "address",   "port",
+                                           "labels", "scheme",    "serverName"};
+constexpr std::string_view kSchemes[] = {"http", "https"};
 
 std::unexpected<Error> bad_type(const Node& node, std::string_view key, std::string_view wanted) {
   return fail(Code::kBadRequest, fmt::format("{}: '{}' must be a {}, found {}", node.where(), key,
@@ -59,6 +61,12 @@ std::string fault_of(const EndpointSpec& spec, std::string_view port) {
   if (spec.address.empty()) return "'address' is missing";
   if (!is_ipv4(spec.address))
     return fmt::format("'address' must be an IPv4 address, not '{}'", spec.address);
+  if (std::ranges::find(kSchemes, spec.scheme) == std::end(kSchemes))
+    return fmt::format("'scheme' must be http or https, not '{}'{}", spec.scheme,
+                       suggestion(spec.scheme, kSchemes));
+  if (const auto& name = spec.server_name;
+      !name.empty() && !is_ipv4(name) && !canonical_ipv6(name) && !is_host_name(name))
+    return fmt::format("'serverName' must be a host name or an IP address, not '{}'", name);
   if (port.empty()) return "'port' is missing";
   if (spec.port == 0) return fmt::format("'port' must be \"1\" to \"65535\", not \"{}\"", port);
   return {};
@@ -73,6 +81,9 @@ Status read_entry(const Node& entry, EndpointsFile& out) {
   LLMD_TRY_ASSIGN(spec.address, read_string(entry, "address"));
   LLMD_TRY_ASSIGN(const std::string port, read_string(entry, "port"));
   LLMD_TRY_ASSIGN(spec.labels, read_labels(entry));
+  LLMD_TRY_ASSIGN(std::string scheme, read_string(entry, "scheme"));
+  LLMD_TRY_ASSIGN(spec.server_name, read_string(entry, "serverName"));
+  if (!scheme.empty()) spec.scheme = std::move(scheme);
   if (!ns.empty()) spec.ns = std::move(ns);
   spec.port = parse_port(port).value_or(0);
   if (auto fault = fault_of(spec, port); !fault.empty()) {

@@ -25,7 +25,8 @@ struct EndpointsFile {
 };
 
 /// Reads YAML or JSON of kEndpointsFileBytesMax at most: a map with the list `endpoints`, whose
-/// entries have `name`, `namespace`, `address` (IPv4), `port` (a string) and `labels`. Wrong syntax
+/// entries have `name`, `namespace`, `address` (IPv4), `port` (a string), `labels` and, beyond the
+/// reference, `scheme` and `serverName` (for TLS). Wrong syntax
 /// and wrong types, a port that is no string among them, fail the whole file: a file that cannot be
 /// decoded is never half-applied. Wrong values make one bad entry. Errors name file and line.
 Result<EndpointsFile> parse_endpoints_file(std::string_view text, std::string_view file);

@@ -32,6 +32,16 @@ endpoints:
   EXPECT_TRUE(file->warnings.empty());
 }
 
+TEST(EndpointsFile, ReadsHowAnEndpointIsReached) {
+  const auto file = parse_endpoints_file(
+      "endpoints:\n- {name: a, address: 10.0.0.1, port: '1', scheme: https, serverName: a.test}",
+      "f");
+  ASSERT_TRUE(file) << file.error().message;
+  ASSERT_EQ(file->endpoints.size(), 1u);
+  EXPECT_EQ(file->endpoints[0].scheme, "https");
+  EXPECT_EQ(file->endpoints[0].server_name, "a.test");
+}
+
 TEST(EndpointsFile, ReadsJson) {
   const auto file = parse_endpoints_file(
       R"({"endpoints": [{"name": "a", "address": "10.0.0.1", "port": "1", "labels": null}]})",
@@ -83,6 +93,10 @@ TEST(EndpointsFile, SetsBadEntriesAside) {
       {"{name: b, address: '::1', port: '1'}", "default/b",
        "'address' must be an IPv4 address, not '::1'"},
       {"{name: b, namespace: n, address: 10.0.0.1}", "n/b", "'port' is missing"},
+      {"{name: b, address: 10.0.0.1, port: '1', scheme: htps}", "default/b",
+       "'scheme' must be http or https, not 'htps' (did you mean 'https'?)"},
+      {"{name: b, address: 10.0.0.1, port: '1', serverName: '*.a'}", "default/b",
+       "'serverName' must be a host name or an IP address, not '*.a'"},
       {"{name: b, address: 10.0.0.1, port: '0'}", "default/b",
        "'port' must be \"1\" to \"65535\", not \"0\""},
       {"{name: b, address: 10.0.0.1, port: '65536'}", "default/b",

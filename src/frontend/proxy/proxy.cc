@@ -43,6 +43,7 @@ struct Proxy::State {
       server.peer_limit = std::move(peers);
       server.body_budget = std::move(budget);
       server.probe = options.probe;
+      server.tls = options.tls;
       server.body_bytes_max = options.body_bytes_max;
       server.head_timeout = options.head_timeout;
       server.body_timeout = options.body_timeout;

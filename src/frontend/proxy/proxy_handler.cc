@@ -78,7 +78,9 @@ const http::Destination* ProxyLoop::destination(const fleet::Endpoint& endpoint)
   if (!known || known->generation != endpoint.generation()) {
     const auto address = io::SocketAddress::parse(endpoint.spec().address, endpoint.spec().port);
     if (!address) return nullptr;
-    known = http::Destination{*address, endpoint.generation()};
+    known = http::Destination{*address, endpoint.generation(), nullptr};
+    if (endpoint.spec().scheme == "https")
+      known->tls = options.upstream_tls.target(endpoint.spec());
   }
   return &*known;
 }

@@ -37,7 +37,7 @@ TEST_F(DataLayerTest, SourceHasTheDocumentedDefaults) {
   const auto made = make(metrics_data_source(), "{}");
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(made->parameters,
-            R"({"scheme":"http","path":"/metrics","port":null,"insecureSkipVerify":true,)"
+            R"({"scheme":null,"path":"/metrics","port":null,"insecureSkipVerify":true,)"
             R"("caCertPath":"","clientCertPath":"","clientKeyPath":"","interval":null})");
   const auto& options = dynamic_cast<fleet::MetricsSource&>(*made->plugin).options();
   EXPECT_EQ(options.path, "/metrics");
@@ -60,10 +60,12 @@ TEST_F(DataLayerTest, SourceRefusesWhatCannotBeFetched) {
   } kCases[] = {
       {"{path: m}",
        "plugin 'p' (metrics-data-source): parameter 'path' must start with '/', not 'm'"},
-      {"{scheme: https}",
-       "plugin 'p' (metrics-data-source): parameter 'scheme': https is not available in this "
-       "build; "
-       "use http"},
+      {"{scheme: https, caCertPath: /missing/ca.pem}",
+       "plugin 'p' (metrics-data-source): cannot read '/missing/ca.pem': No such file or "
+       "directory"},
+      {"{scheme: htps}",
+       "f.yaml:1: plugin 'p' (metrics-data-source): parameter 'scheme': must be one of 'http', "
+       "'https', not \"htps\" (did you mean 'https'?)"},
       {"{port: 0}",
        "f.yaml:1: plugin 'p' (metrics-data-source): parameter 'port': must be >= 1, not 0"},
       {"{interval: 0s}",

@@ -5,7 +5,7 @@ namespace llmd::plugins {
 namespace {
 
 struct Params {
-  std::string scheme = "http";
+  std::optional<std::string> scheme;
   std::string path = "/metrics";
   std::optional<uint16_t> port;
   bool insecure_skip_verify = true;
@@ -18,15 +18,17 @@ struct Params {
 const plugin::Params<Params>& table() {
   static const plugin::Params<Params> params = {
       plugin::field("scheme", &Params::scheme, "",
-                    "How the page is fetched. https is not available in this build.")
+                    "How the page is fetched. Not given: as the endpoint itself is reached.")
           .one_of({"http", "https"}),
       plugin::field("path", &Params::path, "", "Path of the page."),
       plugin::field("port", &Params::port, "",
                     "Port of the page instead of the endpoint's own. Not for pools with several "
                     "ports an address.")
           .min(1),
-      plugin::field("insecureSkipVerify", &Params::insecure_skip_verify, "",
-                    "With https: accept any server certificate. A caCertPath turns this off."),
+      plugin::field(
+          "insecureSkipVerify", &Params::insecure_skip_verify, "",
+          "With https: accept any server certificate, unless caCertPath names authorities. "
+          "Endpoints that are https themselves are verified as requests to them are."),
       plugin::field("caCertPath", &Params::ca_cert_path, "",
                     "With https: PEM file of the authorities that may sign server certificates."),
       plugin::field("clientCertPath", &Params::client_cert_path, "",
@@ -43,26 +45,37 @@ const plugin::Params<Params>& table() {
 
 class MetricsDataSource final : public fleet::MetricsSource {
  public:
-  static Result<std::unique_ptr<MetricsDataSource>> create(Params p, const plugin::Context&) {
+  static Result<std::unique_ptr<MetricsDataSource>> create(Params p,
+                                                           const plugin::Context& context) {
     if (!p.path.starts_with('/'))
       return fail(Code::kBadRequest, "parameter 'path' must start with '/', not '" + p.path + "'");
-    if (p.scheme == "https")
-      return fail(Code::kBadRequest,
-                  "parameter 'scheme': https is not available in this build; use http");
     if (p.client_cert_path.empty() != p.client_key_path.empty())
       return fail(Code::kBadRequest, "parameters 'clientCertPath' and 'clientKeyPath' go together");
-    return std::make_unique<MetricsDataSource>(std::move(p));
+    LLMD_TRY_ASSIGN(auto tls, own_context(p, context));
+    return std::make_unique<MetricsDataSource>(Options{.scheme = std::move(p.scheme),
+                                                       .tls = std::move(tls),
+                                                       .path = std::move(p.path),
+                                                       .port = p.port,
+                                                       .interval = p.interval});
   }
 
-  explicit MetricsDataSource(Params p)
-      : options_{.scheme = std::move(p.scheme),
-                 .path = std::move(p.path),
-                 .port = p.port,
-                 .interval = p.interval} {}
+  explicit MetricsDataSource(Options options) : options_(std::move(options)) {}
 
   const Options& options() const override { return options_; }
 
  private:
+  /// What this source alone trusts and shows; null when its parameters do not say.
+  static Result<std::shared_ptr<tls::Context>> own_context(const Params& p,
+                                                           const plugin::Context& context) {
+    if (p.ca_cert_path.empty() && p.client_cert_path.empty() && p.insecure_skip_verify)
+      return nullptr;
+    return tls::Context::client({.ca_file = p.ca_cert_path,
+                                 .certificate_file = p.client_cert_path,
+                                 .key_file = p.client_key_path,
+                                 .verify = !p.insecure_skip_verify || !p.ca_cert_path.empty()},
+                                tls::Metrics::of(context.metrics, "scraping"));
+  }
+
   const Options options_;
 };
 

@@ -5,6 +5,7 @@
 #include "metric/registry.h"
 #include "route/director.h"
 
+#include "tls/context.h"
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,6 +20,7 @@ struct Options {
   /// What `Authorization: Bearer …` must hold for the /debug pages; "": they answer peers on the
   /// loopback interface only.
   std::string debug_token;
+  std::shared_ptr<tls::Context> tls;  // of `port`; null: plain HTTP, as the ready port always is
 };
 
 /// The token in `path`: the file's one line. Errors name the file, never its content.

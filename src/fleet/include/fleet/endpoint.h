@@ -48,9 +48,10 @@ struct EndpointSpec {
   std::string address;  // IPv4 or IPv6 literal, no brackets
   uint16_t port = 0;
   std::vector<std::pair<std::string, std::string>> labels;  // sorted by key
-  std::string scheme = "http";
+  std::string scheme = "http";                              // or "https"
   std::string
       host_name;  // set when the address came from a name that is resolved again from time to time
+  std::string server_name;  // with https: that its certificate must be for; "": host_name, address
 
   bool operator==(const EndpointSpec&) const = default;
 };

@@ -17,11 +17,11 @@ class Fleet {
  public:
   Fleet();
 
-  /// Makes `specs` the membership. An endpoint whose id, address and port are unchanged keeps slot
-  /// and generation (with changed labels it becomes a new Endpoint object of the same identity,
-  /// metrics carried over); anything else is removed or added, and an address that returns is a new
-  /// generation. Two specs with one id: the later wins. New endpoints beyond limits::kEndpointsMax
-  /// are refused, logged and counted.
+  /// Makes `specs` the membership. An endpoint whose id, address, port, scheme and name in
+  /// certificates are unchanged keeps slot and generation (with changed labels it becomes a new
+  /// Endpoint object of the same identity, metrics carried over); anything else is removed or
+  /// added, and an address that returns is a new generation. Two specs with one id: the later wins.
+  /// New endpoints beyond limits::kEndpointsMax are refused, logged and counted.
   void set(std::vector<EndpointSpec> specs);
 
   /// Never null. Takes a lock: loops keep the copy that subscribe() brings them. Keep the pointer

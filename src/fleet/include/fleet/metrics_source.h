@@ -4,7 +4,9 @@
 #include "base/result.h"
 #include "plugin/plugin.h"
 
+#include "tls/context.h"
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,7 +50,8 @@ const std::vector<EngineMetrics>& builtin_engines();
 class MetricsSource : public virtual plugin::Plugin {
  public:
   struct Options {
-    std::string scheme = "http";
+    std::optional<std::string> scheme;  // http or https; none: the endpoint's
+    std::shared_ptr<tls::Context> tls;  // for https; null: the process's, or no verification
     std::string path = "/metrics";
     std::optional<uint16_t> port;   // instead of the endpoint's own
     std::optional<Nanos> interval;  // instead of --refresh-metrics-interval

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "fleet/fleet.h"
 #include "fleet/metrics_source.h"
+#include "fleet/upstream_tls.h"
 #include "io/loop.h"
 #include "metric/registry.h"
 
@@ -16,6 +17,9 @@ struct ScrapeOptions {
   Nanos idle_interval{0};  // of endpoints with nothing in flight; 0: as often as the others
   Nanos timeout = std::chrono::seconds(1);
   size_t page_bytes_max = 8u << 20;
+  /// For pages that are fetched over https. Those of plain endpoints (a source with the scheme
+  /// https) are not verified, with a warning, unless the source or an operator says whom to trust.
+  UpstreamTls upstream;
 };
 
 /// Reads the metrics page of every endpoint, each on its own timer, over a kept connection. The

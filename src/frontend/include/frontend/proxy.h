@@ -3,10 +3,12 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "fleet/fleet.h"
+#include "fleet/upstream_tls.h"
 #include "frontend/credentials.h"
 #include "http/server_probe.h"
 #include "metric/registry.h"
 
+#include "tls/context.h"
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -40,11 +42,13 @@ struct ProxyOptions {
   Nanos response_timeout{0};     // to the head of the answer; 0: none, as generation may take long
   Nanos stream_idle_timeout{0};  // between two reads of an answer; 0: none
   Nanos upstream_idle_timeout = std::chrono::seconds(4);
-  size_t upstream_idle_max = 1024;  // kept connections per endpoint and loop
-  std::optional<uint64_t> seed;     // of the loops' random choices; none: from the system
-  bool hide_endpoint = false;       // leave out the header x-llm-d-served-endpoint
-  bool untrusted_clients = false;   // do not hear, nor pass on, what clients ask of the picker
-  CredentialsPtr credentials;       // null: clients need no key and theirs is passed on
+  size_t upstream_idle_max = 1024;    // kept connections per endpoint and loop
+  std::optional<uint64_t> seed;       // of the loops' random choices; none: from the system
+  std::shared_ptr<tls::Context> tls;  // towards clients; null: plain HTTP
+  fleet::UpstreamTls upstream_tls;    // towards endpoints with the scheme https
+  bool hide_endpoint = false;         // leave out the header x-llm-d-served-endpoint
+  bool untrusted_clients = false;     // do not hear, nor pass on, what clients ask of the picker
+  CredentialsPtr credentials;         // null: clients need no key and theirs is passed on
   metric::Counter refused_without_key, refused_with_unknown_key;
   /// Seconds from the last byte of a request to its first byte to the endpoint.
   std::optional<metric::Histogram> forward_delay;

@@ -49,6 +49,11 @@ struct ServerConfig {
   std::vector<std::string> failure_types;
   uint32_t data_parallel_size = 1;
   int32_t data_parallel_rank = -1;
+  std::string ssl_certfile;
+  std::string ssl_keyfile;
+  bool self_signed_certs = false;
+
+  bool secure() const { return self_signed_certs || !ssl_certfile.empty(); }
 
   /// What responses and metrics call the model: the first alias, or the model itself.
   const std::string& display_model() const {

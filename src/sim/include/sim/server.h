@@ -6,6 +6,7 @@
 #include "sim/counters.h"
 #include "sim/settings.h"
 
+#include "tls/context.h"
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -44,7 +45,9 @@ class ModelClock {
 /// Threading: one loop; construct and destroy on it, or while it does not run.
 class Server {
  public:
-  Server(io::Loop& loop, const EndpointPlan& plan, const ModelClock& clock);
+  /// `tls` null: plain HTTP.
+  Server(io::Loop& loop, const EndpointPlan& plan, const ModelClock& clock,
+         std::shared_ptr<tls::Context> tls = nullptr);
   ~Server();
 
   Status listen();

@@ -17,10 +17,9 @@ namespace llmd::trace {
 /// counted and dropped. Threading: the loop's thread; destroy while it does not run.
 class Exporter final : http::CallHandler {
  public:
-  /// `address` is the collector's, resolved; `service_version` names the scopes' version.
-  Exporter(io::Loop& loop, Tracer& tracer, const Settings& settings,
-           const io::SocketAddress& address, std::string service_version,
-           metric::Registry& metrics);
+  /// `collector` is where the settings' host is; `service_version` names the scopes' version.
+  Exporter(io::Loop& loop, Tracer& tracer, const Settings& settings, http::Destination collector,
+           std::string service_version, metric::Registry& metrics);
   ~Exporter();
 
   /// Begins to export at the interval of the settings.

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 
+#include "tls/context.h"
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -20,6 +21,7 @@ struct Settings {
   std::string host;  // of the collector; IPv6 without brackets
   uint16_t port = 4318;
   std::string path = "/v1/traces";
+  std::optional<tls::ClientOptions> tls;  // none: plain HTTP
   TextPairs headers;     // sent with every export; may hold credentials: never logged
   TextPairs attributes;  // of the resource, service.name among them
   double ratio = 0.1;    // of requests whose caller has not decided
@@ -33,7 +35,8 @@ struct Settings {
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 Environment process_environment();
 
-/// Reads OTEL_TRACES_EXPORTER, OTEL_EXPORTER_OTLP_[TRACES_]{ENDPOINT,HEADERS,TIMEOUT,PROTOCOL},
+/// Reads OTEL_TRACES_EXPORTER, OTEL_EXPORTER_OTLP_[TRACES_]{ENDPOINT,HEADERS,TIMEOUT,PROTOCOL,
+/// CERTIFICATE,CLIENT_CERTIFICATE,CLIENT_KEY},
 /// OTEL_TRACES_SAMPLER[_ARG], OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and
 /// OTEL_BSP_{SCHEDULE_DELAY,MAX_EXPORT_BATCH_SIZE,MAX_QUEUE_SIZE}. Nothing when spans are not
 /// wanted: OTEL_SDK_DISABLED, exporter `none`, or neither an exporter nor an endpoint is named.
