@@ -4,6 +4,7 @@ import json
 
 import anthropic
 import pytest
+from process import eventually, free_ports, http_ok
 from upstream import answer
 
 ASK = {"model": "claude-like", "max_tokens": 16, "messages": [{"role": "user", "content": "Tell me about herons."}]}
@@ -76,9 +77,8 @@ def test_refusals_are_of_the_class_that_clients_expect(router):
 
 
 def test_a_pool_without_servers_is_an_overloaded_one(lab):
-    upstream = lab.upstream(script=messages)
-    router = lab.router(endpoint=[upstream.url])
-    upstream.stop()
+    router = lab.router(endpoint=[f"http://127.0.0.1:{free_ports()}"], wait_ready=False)
+    eventually("router answers", lambda: http_ok(f"{router.admin}/healthz"))
     with pytest.raises(anthropic.InternalServerError) as error:
         client_of(router).messages.create(**ASK)
     assert error.value.status_code == 503
