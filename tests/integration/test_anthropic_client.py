@@ -4,8 +4,9 @@ import json
 
 import anthropic
 import pytest
-from process import eventually, free_ports, http_ok
+from process import free_ports
 from upstream import answer
+from wire import listens
 
 ASK = {"model": "claude-like", "max_tokens": 16, "messages": [{"role": "user", "content": "Tell me about herons."}]}
 USAGE = {"input_tokens": 25, "cache_read_input_tokens": 10, "output_tokens": 7}
@@ -78,7 +79,7 @@ def test_refusals_are_of_the_class_that_clients_expect(router):
 
 def test_a_pool_without_servers_is_an_overloaded_one(lab):
     router = lab.router(endpoint=[f"http://127.0.0.1:{free_ports()}"], wait_ready=False)
-    eventually("router answers", lambda: http_ok(f"{router.admin}/healthz"))
+    router.wait_for("router listens", lambda: listens(router.port))
     with pytest.raises(anthropic.InternalServerError) as error:
         client_of(router).messages.create(**ASK)
     assert error.value.status_code == 503

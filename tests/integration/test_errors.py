@@ -3,7 +3,7 @@
 import pytest
 
 from process import MODEL, free_ports
-from wire import chat_body, once, request
+from wire import chat_body, listens, once, request
 
 DROPPED = "x-llm-d-request-dropped-reason"
 
@@ -109,12 +109,3 @@ schedulingProfiles: [{name: default, plugins: [{pluginRef: decode-filter}, {plug
     assert error_of(response)["message"] == (
         "inference error: ResourceExhausted - no endpoints available for the given request")
     assert response.headers[DROPPED] == "rejected-saturated"
-
-
-def listens(port):
-    import socket
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        return True
-    except OSError:
-        return False

@@ -17,6 +17,14 @@ def request(body, *headers, path="/v1/chat/completions", version="HTTP/1.1", len
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    except OSError:
+        return False
+
+
 class Response:
     def __init__(self, status, headers, body, complete=True):
         self.status = status
