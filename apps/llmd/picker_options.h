@@ -27,7 +27,7 @@ struct PickerOptions {
   bool untrusted_clients = false;
   std::string client_api_keys_file;   // "": clients need no key
   std::string upstream_api_key_file;  // "": none is sent to model servers
-  std::string objects_dir;  // "": no objectives, no model rewrites
+  std::string objects_dir;            // "": no objectives, no model rewrites
 
   uint16_t ready_port = 0;  // 0: readiness is only on the metrics port
   uint16_t metrics_port = 9090;
