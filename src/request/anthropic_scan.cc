@@ -5,8 +5,6 @@
 
 #include "codec/go_json.h"
 
-#include <xxhash.h>
-
 namespace llmd::request {
 namespace {
 
@@ -440,12 +438,7 @@ class MessageScan final : public JsonBodyScan {
                               ";base64," + std::string(data));
       }
     }
-    Piece piece;
-    piece.kind = Piece::Kind::kPlaceholder;
-    piece.text = content;
-    piece.count = tokens;
-    piece.token = static_cast<uint32_t>(XXH64(content.data(), content.size(), 0));
-    return piece;
+    return media_piece(content, tokens);
   }
 
   /// The tools as the reference writes them again.

@@ -1,5 +1,7 @@
 #include "media.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -112,6 +114,15 @@ uint32_t base64_image_tokens(std::string_view base64) {
 
 uint32_t audio_tokens(std::string_view data) {
   return static_cast<uint32_t>(std::clamp<uint64_t>((data.size() + 3) / 4, 1, kTokensMax));
+}
+
+Piece media_piece(std::string_view content, uint32_t tokens) {
+  Piece piece;
+  piece.kind = Piece::Kind::kPlaceholder;
+  piece.text = content;
+  piece.token = static_cast<uint32_t>(XXH64(content.data(), content.size(), 0));
+  piece.count = tokens;
+  return piece;
 }
 
 }  // namespace llmd::request

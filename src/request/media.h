@@ -1,5 +1,7 @@
 #pragma once
 
+#include "request/request_view.h"
+
 #include <cstdint>
 #include <string_view>
 
@@ -17,5 +19,8 @@ uint32_t audio_tokens(std::string_view data);
 
 /// A video counts as 10 s of 2 frames a second of 640 × 360.
 inline constexpr uint32_t kVideoTokens = 4500;
+
+/// What stands for `content` in a prompt's byte stream.
+Piece media_piece(std::string_view content, uint32_t tokens);
 
 }  // namespace llmd::request

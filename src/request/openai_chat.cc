@@ -1,8 +1,6 @@
 #include "media.h"
 #include "openai_scan.h"
 
-#include <xxhash.h>
-
 #include <cstring>
 
 namespace llmd::request {
@@ -233,16 +231,15 @@ class ChatScan final : public JsonBodyScan {
   }
 
   Piece placeholder(std::string_view body, const Part& part) const {
-    std::string_view content = resolve(body, part.text);
-    Piece piece;
-    piece.kind = Piece::Kind::kPlaceholder;
-    piece.count = part.type == BlockType::kImage   ? image_tokens(content)
-                  : part.type == BlockType::kAudio ? audio_tokens(content)
-                                                   : kVideoTokens;
-    if (part.type == BlockType::kAudio) content = join(content, resolve(body, part.extra));
-    piece.text = content;
-    piece.token = static_cast<uint32_t>(XXH64(content.data(), content.size(), 0));
-    return piece;
+    const std::string_view content = resolve(body, part.text);
+    switch (part.type) {
+      case BlockType::kImage:
+        return media_piece(content, image_tokens(content));
+      case BlockType::kAudio:
+        return media_piece(join(content, resolve(body, part.extra)), audio_tokens(content));
+      default:
+        return media_piece(content, kVideoTokens);
+    }
   }
 
   std::string_view join(std::string_view a, std::string_view b) const {

@@ -21,21 +21,7 @@ using schedule::EndCause;
 using schedule::Progress;
 using schedule::RequestContext;
 using testing::own;
-
-class StepExecutor final : public Executor {
- public:
-  void post(std::move_only_function<void()> work) override { queue_.push_back(std::move(work)); }
-  void run() {
-    while (!queue_.empty()) {
-      auto work = std::move(queue_.front());
-      queue_.pop_front();
-      work();
-    }
-  }
-
- private:
-  std::deque<std::move_only_function<void()>> queue_;
-};
+using testing::StepExecutor;
 
 class FirstPicker final : public schedule::Picker {
  public:

@@ -4,6 +4,7 @@
 #include "config/loader.h"
 #include "route/director.h"
 #include "route/session.h"
+#include "route/testing.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -25,22 +26,8 @@ namespace {
 
 using route::Session;
 using route::UpstreamFailure;
+using route::testing::StepExecutor;
 using schedule::EndCause;
-
-class StepExecutor final : public Executor {
- public:
-  void post(std::move_only_function<void()> work) override { queue_.push_back(std::move(work)); }
-  void run() {
-    while (!queue_.empty()) {
-      auto work = std::move(queue_.front());
-      queue_.pop_front();
-      work();
-    }
-  }
-
- private:
-  std::deque<std::move_only_function<void()>> queue_;
-};
 
 struct Load {
   int64_t requests = 0;

@@ -164,12 +164,7 @@ class DisaggProfileHandler final : public schedule::ProfileHandler, public sched
   }
 
   /// A prefill or encode profile that found nothing leaves its stage to the decoding endpoint.
-  Status finish(RequestContext& context) const override {
-    if (!succeeded(context, decode_))
-      return fail(Code::kUnknown, "failed to find available decode workers");
-    context.primary = decode_;
-    return {};
-  }
+  Status finish(RequestContext& context) const override { return decode_on(context, decode_); }
 
   Status pre_request(RequestContext& context) const override {
     set_stage_headers(context, prefill_, encode_);

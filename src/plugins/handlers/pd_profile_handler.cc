@@ -83,12 +83,7 @@ class PdProfileHandler final : public schedule::ProfileHandler, public schedule:
     return 1;
   }
 
-  Status finish(RequestContext& context) const override {
-    if (!succeeded(context, decode_))
-      return fail(Code::kUnknown, "failed to find available decode workers");
-    context.primary = decode_;
-    return {};
-  }
+  Status finish(RequestContext& context) const override { return decode_on(context, decode_); }
 
   Status pre_request(RequestContext& context) const override {
     if (params_.primary_port != 0) send_through_port(context, decode_, params_.primary_port);

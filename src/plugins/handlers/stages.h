@@ -35,6 +35,14 @@ inline const fleet::Endpoint& first_target(const schedule::RequestContext& conte
   return *context.candidates[context.results[profile].targets[0]].endpoint;
 }
 
+/// Ends a decision: the request goes to the first target of `decode`, which must have one.
+inline Status decode_on(schedule::RequestContext& context, uint16_t decode) {
+  if (!succeeded(context, decode))
+    return fail(Code::kUnknown, "failed to find available decode workers");
+  context.primary = decode;
+  return {};
+}
+
 /// Tells the decoding server where to have the prompt processed and images encoded: the first
 /// target of `prefill` and all those of `encode`, where these found any. What clients send under
 /// these names never gets this far.

@@ -1,17 +1,35 @@
 #pragma once
 
+#include "base/executor.h"
 #include "route/director.h"
 #include "schedule/pipeline.h"
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-/// The least pipeline that routes: any body, a random endpoint. For tests of sessions and front
-/// ends.
+/// For tests of sessions and front ends: the least pipeline that routes (any body, a random
+/// endpoint), and an executor that runs when it is told to.
 namespace llmd::route::testing {
+
+class StepExecutor final : public Executor {
+ public:
+  void post(std::move_only_function<void()> work) override { queue_.push_back(std::move(work)); }
+  void run() {
+    while (!queue_.empty()) {
+      auto work = std::move(queue_.front());
+      queue_.pop_front();
+      work();
+    }
+  }
+
+ private:
+  std::deque<std::move_only_function<void()>> queue_;
+};
 
 enum class Body : uint8_t { kOpaque, kIsTheModel };
 
