@@ -121,6 +121,7 @@ void ClientConnection::send() {
       vector[count++] = {const_cast<char*>(piece.data()), piece.size()};
       total += piece.size();
     }
+    const TimePoint offered = began_sending_ ? TimePoint() : client_.loop.clock().now();
     const ssize_t n = stream_.write({vector.data(), count});
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
       // The server may have answered before it closed, so reading decides what this means.
@@ -130,7 +131,7 @@ void ClientConnection::send() {
     }
     if (n > 0) count_sent(static_cast<size_t>(n));
     if (n > 0 && !std::exchange(began_sending_, true)) {
-      call->handler_->on_sent();
+      call->handler_->on_sent(offered);
       if (state_ != State::kActive) return;
     }
     if (n < 0 || static_cast<size_t>(n) < total) {

@@ -18,7 +18,7 @@ using testing::WireListener;
 
 /// Records an answer as "head 200", "data abc", "last", "failed 1".
 struct Reader final : CallHandler {
-  void on_sent() override { ++sent; }
+  void on_sent(TimePoint) override { ++sent; }
   void on_inform(const ResponseHead& head) override { heads.push_back(head.status); }
   void on_response(const ResponseHead& head) override {
     heads.push_back(head.status);

@@ -232,9 +232,9 @@ void ProxyHandler::answer_error(int status, std::string_view message, std::strin
   exchange_->respond(status, headers_, text_);
 }
 
-void ProxyHandler::on_sent() {
+void ProxyHandler::on_sent(TimePoint offered) {
   if (loop_.options.forward_delay)
-    loop_.options.forward_delay->observe(seconds(loop_.loop.clock().now() - exchange_->received()));
+    loop_.options.forward_delay->observe(seconds(offered - exchange_->received()));
 }
 
 void ProxyHandler::on_inform(const http::ResponseHead& head) {

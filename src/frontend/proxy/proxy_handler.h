@@ -51,7 +51,7 @@ class ProxyHandler final : public http::RequestHandler,
   void forward(const route::Forward& forward) override;
   void reply(const route::Reply& reply) override;
 
-  void on_sent() override;
+  void on_sent(TimePoint offered) override;
   void on_inform(const http::ResponseHead& head) override;
   void on_response(const http::ResponseHead& head) override;
   void on_data(std::string_view data, bool last) override;

@@ -36,8 +36,9 @@ enum class Failure : uint8_t {
 /// from the last ones (on_data with `last`, on_failure).
 class CallHandler {
  public:
-  /// The connection is there and the first bytes of the request have been handed to the system.
-  virtual void on_sent() {}
+  /// The connection is there and the system has taken the first bytes of the request, which were
+  /// offered to it at `offered`. (Over loopback, the call that takes them also runs the receiver.)
+  virtual void on_sent(TimePoint /*offered*/) {}
   /// An interim (1xx) answer. Upgrades (101) count as kProtocol.
   virtual void on_inform(const ResponseHead&) {}
   /// The head of the answer; it may come before the request has been sent. Views are valid during
