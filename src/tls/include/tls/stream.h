@@ -59,16 +59,7 @@ class Stream {
   /// As sendmsg(): how many bytes of `pieces` were taken. Bytes that were not must be offered
   /// again, first, by the next write.
   ssize_t write(std::span<const iovec> pieces) {
-    if (session_) [[unlikely]]
-      return session_write(pieces);
-    msghdr message{};
-    message.msg_iov = const_cast<iovec*>(pieces.data());
-    message.msg_iovlen = pieces.size();
-    ssize_t n;
-    do {
-      n = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL);
-    } while (n < 0 && errno == EINTR);
-    return n;
+    return session_ ? session_write(pieces) : plain_write(pieces);
   }
 
   /// Whether what was reported as readable is TLS's own business, with no bytes and no end for the
@@ -97,6 +88,7 @@ class Stream {
   ssize_t session_read(char* into, size_t room);
   bool session_more() const;
   ssize_t session_write(std::span<const iovec> pieces);
+  ssize_t plain_write(std::span<const iovec> pieces);
   bool session_quiet();
   bool session_established() const;
   bool session_refused() const;
