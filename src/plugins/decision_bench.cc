@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-/// What one decision costs: 100 endpoints, four scorers, a prompt of 100 blocks given as token ids.
-/// Counted are producing (hashing, look-up, load), scheduling, the pre-request hooks and the end of
-/// the response; not parsing and not I/O.
+/// What one decision costs: 100 endpoints (or as told), four scorers, a prompt of 100 blocks given
+/// as token ids. Counted are producing (hashing, look-up, load), scheduling, the pre-request hooks
+/// and the end of the response; not parsing and not I/O.
 
 namespace {
 size_t allocations = 0;  // this program has one thread
@@ -48,14 +48,13 @@ const plugin::Descriptor& inflight_load_producer();
 
 namespace {
 
-constexpr size_t kEndpoints = 100;
 constexpr uint32_t kTokens = 6400;  // 100 blocks of 64
 
 using Scorers = std::vector<std::pair<const plugin::Descriptor*, double>>;
 
 class Decider {
  public:
-  explicit Decider(const Scorers& scorers) {
+  Decider(size_t endpoints, const Scorers& scorers) : harness(endpoints) {
     add_producer(approx_prefix_cache_producer());
     add_producer(inflight_load_producer());
     auto& profile = pipeline_.profiles.emplace_back();
@@ -70,7 +69,7 @@ class Decider {
     pipeline_.columns = harness.wiring.columns();
     pipeline_.slots = harness.wiring.slots();
     // Equally loaded, so that only the prefix and the rotation decide.
-    for (size_t i = 0; i < kEndpoints; ++i) {
+    for (size_t i = 0; i < endpoints; ++i) {
       harness.join(i);
       harness.metrics[i].waiting_queue_size = 3;
       harness.metrics[i].kv_cache_usage = 0.25;
@@ -83,8 +82,9 @@ class Decider {
     request.ids(0)[0] = n;
     harness.arena.reset();
     schedule::prepare(context, pipeline_);
-    context.candidates = harness.arena.array<schedule::Candidate>(kEndpoints);
-    for (size_t i = 0; i < kEndpoints; ++i)
+    const size_t endpoints = harness.endpoints.size();
+    context.candidates = harness.arena.array<schedule::Candidate>(endpoints);
+    for (size_t i = 0; i < endpoints; ++i)
       context.candidates[i] = {harness.endpoints[i].get(), harness.metrics[i]};
     for (const auto& step : pipeline_.producers) CHECK(step.plugin->produce(context));
     CHECK(schedule::run_scheduler(context, pipeline_));
@@ -96,7 +96,7 @@ class Decider {
     return context.results[0].targets[0];
   }
 
-  schedule::testing::Harness harness{kEndpoints};
+  schedule::testing::Harness harness;
 
  private:
   void add_producer(const plugin::Descriptor& descriptor) {
@@ -116,12 +116,12 @@ class Decider {
 
 /// Decides prompts 0 … prompts - 1 once, checks that each goes back to where it was, and times
 /// further rounds in random order.
-void decide(benchmark::State& state, uint32_t prompts, const Scorers& scorers) {
-  Decider decider(scorers);
+void decide(benchmark::State& state, size_t endpoints, uint32_t prompts, const Scorers& scorers) {
+  Decider decider(endpoints, scorers);
   testing::TokenRequest request(decider.harness, {kTokens});
   std::vector<uint32_t> first(prompts);
   for (uint32_t n = 0; n < prompts; ++n) first[n] = decider.decide(request, n);
-  for (uint32_t n = 1; n < std::min<uint32_t>(prompts, kEndpoints); ++n)
+  for (uint32_t n = 1; n < std::min<size_t>(prompts, endpoints); ++n)
     CHECK(first[n] != first[n - 1]);
   for (uint32_t n = 0; n < prompts; n += 7) CHECK(decider.decide(request, n) == first[n]);
 
@@ -144,18 +144,23 @@ const Scorers& four_scorers() {
 }
 
 void decide_hot(benchmark::State& state) {
-  decide(state, 10, four_scorers());
+  decide(state, 100, 10, four_scorers());
 }
 BENCHMARK(decide_hot);
 
+void decide_among_500(benchmark::State& state) {
+  decide(state, 500, 10, four_scorers());
+}
+BENCHMARK(decide_among_500);
+
 /// 1.5 million blocks: the index is about 100 MB, and each look-up reads lines that no cache holds.
 void decide_cold(benchmark::State& state) {
-  decide(state, 15'000, four_scorers());
+  decide(state, 100, 15'000, four_scorers());
 }
 BENCHMARK(decide_cold);
 
 void decide_by_cost(benchmark::State& state) {
-  decide(state, 10, {{&min_cost_scorer(), 1}});
+  decide(state, 100, 10, {{&min_cost_scorer(), 1}});
 }
 BENCHMARK(decide_by_cost);
 

@@ -3,6 +3,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -14,6 +15,16 @@ std::string chat(int messages, size_t bytes) {
   for (int i = 0; i < messages; ++i)
     text += (i ? R"(,{"role":"user","content":")" : R"({"role":"user","content":")") +
             std::string(bytes, 'x') + "\"}";
+  return text + "]}";
+}
+
+/// A chat of about `bytes`: messages of 2 kB with a line end every 60 characters, as text has them.
+std::string lines(size_t bytes) {
+  std::string message = R"({"role":"user","content":")";
+  while (message.size() < std::min<size_t>(bytes, 2000)) message += std::string(60, 'x') + "\\n";
+  message += "\"}";
+  std::string text = R"({"model":"m","stream":true,"messages":[)" + message;
+  while (text.size() < bytes) text += "," + message;
   return text + "]}";
 }
 
@@ -50,6 +61,9 @@ BENCHMARK_CAPTURE(parse, completion_400kB, scan_completions,
 BENCHMARK_CAPTURE(parse, token_ids_50000, scan_completions, tokens(50'000));
 BENCHMARK_CAPTURE(parse, chat_3_messages, scan_chat, chat(3, 200));
 BENCHMARK_CAPTURE(parse, chat_200_messages, scan_chat, chat(200, 500));
+BENCHMARK_CAPTURE(parse, chat_1kB, scan_chat, lines(1'000));
+BENCHMARK_CAPTURE(parse, chat_1MB, scan_chat, lines(1'000'000));
+BENCHMARK_CAPTURE(parse, chat_100MB, scan_chat, lines(100'000'000));
 BENCHMARK_CAPTURE(parse, chat_40_tools, scan_chat, agent());
 
 /// One event of a streamed answer, without usage or with it.
