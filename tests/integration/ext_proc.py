@@ -253,7 +253,7 @@ class Epp(Process):
             options.pop(name, None) or free_ports() for name in ("grpc_port", "grpc_health_port", "metrics_port"))
         self.endpoints_file = str(log_path) + ".endpoints.yaml"
         self.set_endpoints(endpoint_ports)
-        options.setdefault("config_text", config(self.endpoints_file))
+        options.setdefault("config_text", config(self.endpoints_file) + options.pop("more_config", ""))
         options.setdefault("drain_timeout", "0s")
         options.setdefault("loops", 2)
         tracing = "true" if options.pop("tracing", False) else "false"

@@ -44,7 +44,6 @@ class ProtoReader {
   std::string_view bytes() const { return bytes_; }
 
  private:
-  bool read_varint(uint64_t& value);
   bool fail();
 
   std::string_view rest_;
@@ -53,6 +52,9 @@ class ProtoReader {
   std::string_view bytes_;
   bool ok_ = true;
 };
+
+/// Takes a varint off the front of `bytes`. False when there is none within 64 bits.
+bool take_varint(std::string_view& bytes, uint64_t& value);
 
 /// Bytes that `value` takes as a varint.
 constexpr size_t varint_size(uint64_t value) {

@@ -13,6 +13,10 @@ const plugin::Descriptor& anthropic_parser();
 const plugin::Descriptor& vllmhttp_parser();
 /// `sglanghttp-parser`: SGLang's generate API, token ids only.
 const plugin::Descriptor& sglanghttp_parser();
+/// `vllmgrpc-parser`: vLLM's gRPC service.
+const plugin::Descriptor& vllmgrpc_parser();
+/// `vertexai-parser`: Vertex AI's gRPC PredictionService.
+const plugin::Descriptor& vertexai_parser();
 /// `passthrough-parser`: any path, nothing is read.
 const plugin::Descriptor& passthrough_parser();
 
