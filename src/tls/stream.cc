@@ -10,7 +10,7 @@ namespace llmd::tls {
 namespace {
 
 /// The system takes one piece sooner than several; fewer bytes than these are cheaper to join.
-constexpr size_t kJoinBytesMax = 1024;
+constexpr size_t kJoinBytesMax = 2048;
 
 size_t size_of(std::span<const iovec> pieces) {
   size_t total = 0;
