@@ -13,14 +13,20 @@ sim_port=${SIM_PORT:-8000}
 model=sim-model
 mkdir -p build/run
 
-children=()
+children=()  # the servers, then the router
 stop() {
-  trap - EXIT INT TERM
-  kill -TERM "${children[@]}" 2>/dev/null || true
-  wait 2>/dev/null || true
+  trap - EXIT
+  trap 'kill -KILL "${children[@]}" 2>/dev/null' INT TERM
   echo
+  echo "run: stopping; open streams may take 5 s to end, another Ctrl-C breaks them off"
+  # The router first, as of Ctrl-C, so that its streams can end while the servers still serve.
+  for ((i = ${#children[@]} - 1; i >= 0; i--)); do
+    kill -INT "${children[i]}" 2>/dev/null || true
+    while kill -0 "${children[i]}" 2>/dev/null; do wait "${children[i]}" 2>/dev/null || true; done
+  done
   echo "run: stopped"
 }
+show_logs() { for log in build/run/*.log; do tail -n 5 "$log"; done >&2; }
 trap stop EXIT
 trap 'exit 0' INT TERM
 
@@ -41,7 +47,7 @@ start router "$llmd" router --host 127.0.0.1 --port "$port" --metrics-port "$met
 
 for _ in $(seq 100); do
   for child in "${children[@]}"; do
-    kill -0 "$child" 2>/dev/null || { tail -5 build/run/*.log >&2; echo "run: a process ended early" >&2; exit 1; }
+    kill -0 "$child" 2>/dev/null || { show_logs; echo "run: a process ended early" >&2; exit 1; }
   done
   curl -sf -o /dev/null "http://127.0.0.1:$metrics_port/readyz" && break
   sleep 0.1
@@ -59,6 +65,6 @@ llmd is up: $replicas simulated servers on ports $sim_port-$((sim_port + replica
 Ctrl-C stops everything.
 TEXT
 wait -n "${children[@]}" || true
-tail -5 build/run/*.log >&2
+show_logs
 echo "run: a process ended" >&2
 exit 1
