@@ -91,6 +91,7 @@ struct Session::Impl final : Suspendable {
       c.priority = loop.objects_->priority(
           either(headers, "x-llm-d-inference-objective", "x-gateway-inference-objective"));
     c.make_resume = [this] { return suspension.resume(); };
+    c.make_eviction = [this] { return suspension.eviction(); };
     c.wake_in = [this](Nanos delay) { suspension.resume_after(delay); };
     if (const auto id = headers.get("x-request-id"); is_request_id(id)) {
       c.request_id = id;
@@ -115,7 +116,7 @@ struct Session::Impl final : Suspendable {
     if (state == State::kWaiting) std::erase(loop.waiting_, owner);
     trace.end(*context);
     state = State::kIdle;
-    suspension.settle();
+    suspension.end();
     --loop.active_;
     context.reset();
     pipeline.reset();
@@ -433,12 +434,26 @@ struct Session::Impl final : Suspendable {
         arena->copy(fmt::format("inference error: {} - {}", code_name(error.code), error.message));
     const auto reason = arena->copy(error.drop_reason);
     log_refused(c, view, status, reason, error.message);
-    end_hooks(EndCause::kError);
+    reply({status, error.code, text, reason, c.request_id}, EndCause::kError);
+  }
+
+  void on_evict() override {
+    if (!accept(Event::kEvict)) return;
+    const auto& c = *context;
+    const Reply evicted{429, Code::kResourceExhausted, "request evicted by flow control", "evicted",
+                        c.request_id};
+    if (c.trace) c.trace->fail(evicted.message);
+    log_refused(c, view, evicted.status, evicted.drop_reason, evicted.message);
+    reply(evicted, EndCause::kEvicted);
+  }
+
+  /// Ends the request. What `answer` views is in the arena, or among the request's headers.
+  void reply(const Reply& answer, EndCause cause) {
+    end_hooks(cause);
     // The front end may begin the next request, or end this session, within reply().
     LoopDirector& owner_loop = loop;
-    const auto id = c.request_id;  // in the kept arena, or among the request's headers
     auto kept = release();
-    sink.reply({status, error.code, text, reason, id});
+    sink.reply(answer);
     owner_loop.give_back(std::move(kept));
   }
 

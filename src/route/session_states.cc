@@ -11,7 +11,7 @@ std::string_view state_name(State state) {
 std::string_view event_name(Event event) {
   constexpr std::array<std::string_view, kEvents> names = {
       "headers",          "body",          "end",          "resume",          "deadline", "drain",
-      "response-headers", "response-body", "response-end", "upstream-failed", "abort"};
+      "response-headers", "response-body", "response-end", "upstream-failed", "abort",    "evict"};
   return names[static_cast<size_t>(event)];
 }
 

@@ -7,8 +7,8 @@ std::weak_ptr<Suspension::Anchor> Suspension::anchor() {
   return anchor_;
 }
 
-schedule::Resume Suspension::resume() {
-  return schedule::Resume(std::make_shared<std::function<void()>>(
+schedule::Signal Suspension::resume() {
+  return schedule::Signal(std::make_shared<std::function<void()>>(
       [&executor = host_.executor, weak = anchor(), ticket = ++ticket_, stale = stale_] {
         executor.post([weak, ticket, stale] {
           const auto alive = weak.lock();
@@ -16,6 +16,17 @@ schedule::Resume Suspension::resume() {
             alive->suspension->owner_.on_resume();
           else
             stale.add();
+        });
+      }));
+}
+
+schedule::Signal Suspension::eviction() {
+  return schedule::Signal(std::make_shared<std::function<void()>>(
+      [&executor = host_.executor, weak = anchor(), request = request_] {
+        executor.post([weak, request] {
+          const auto alive = weak.lock();
+          if (alive && alive->suspension && alive->suspension->request_ == request)
+            alive->suspension->owner_.on_evict();
         });
       }));
 }

@@ -9,19 +9,21 @@
 
 namespace llmd::route {
 
-/// Who is woken. Both calls come on the loop, never within those of Suspension.
+/// Who is called. All calls come on the loop, never within those of Suspension.
 class Suspendable {
  public:
   virtual void on_resume() = 0;
   virtual void on_deadline() = 0;
+  virtual void on_evict() = 0;
 
  protected:
   ~Suspendable() = default;
 };
 
-/// The ways back into a request that waits for a plugin: its resume and its deadline. Either may
-/// come when the request has moved on or is gone; it then changes nothing, and a late resume is
-/// counted. Threading: one loop; what resume() returns may be called from any thread.
+/// The ways back into a request: its resume and its deadline while it waits for a plugin, and its
+/// eviction. Each may come when the request has moved on or is gone; it then changes nothing, and a
+/// late resume is counted. Threading: one loop; what resume() returns may be called from any
+/// thread.
 class Suspension {
  public:
   Suspension(LoopHost& host, metric::Counter stale, Suspendable& owner)
@@ -33,13 +35,17 @@ class Suspension {
   Suspension& operator=(const Suspension&) = delete;
 
   /// Wakes the owner. Those made before are stale.
-  schedule::Resume resume();
+  schedule::Signal resume();
   /// The same after `delay`.
   void resume_after(Nanos delay);
   /// Tells the owner after `delay`, unless it has been woken by then.
   void wake_after(Nanos delay);
-  /// Everything handed out so far is stale.
+  /// Evicts the request.
+  schedule::Signal eviction();
+  /// The suspension is over.
   void settle() { ++ticket_; }
+  /// The request is over: everything handed out so far is stale.
+  void end() { settle(), ++request_; }
 
  private:
   /// Outlives the request in what was handed out.
@@ -54,7 +60,8 @@ class Suspension {
   const metric::Counter stale_;
   Suspendable& owner_;
   std::shared_ptr<Anchor> anchor_;
-  uint64_t ticket_ = 0;  // of the current suspension; anything older is stale
+  uint64_t ticket_ = 0;   // of the current suspension; anything older is stale
+  uint64_t request_ = 0;  // the same of the request
 };
 
 }  // namespace llmd::route

@@ -191,6 +191,33 @@ TEST_F(ExtProcTest, TakesTrailersForTheEndOfTheBody) {
   EXPECT_EQ(kind_of(all[2]), 5u);
 }
 
+/// Transcript T9 of spec 01, and the same after the answer's head.
+TEST_F(ExtProcTest, AnswersForARequestThatIsEvicted) {
+  start();
+  auto pipeline = route::testing::trivial_pipeline();
+  const auto* evictor = own(*pipeline, std::make_unique<route::testing::Evictor>());
+  pipeline->pre_request.push_back({evictor, {}});
+  director.set_pipeline(pipeline);
+  for (const size_t heads : {0, 1}) {
+    const auto id = open();
+    client->send(id, headers_message(Part::kRequestHeaders, kPost, false));
+    client->send(id, body_message(Part::kRequestBody, "body", true));
+    messages(id, 2);
+    if (heads > 0)
+      client->send(id, headers_message(Part::kResponseHeaders, {{":status", "200"}}, false));
+    messages(id, 2 + heads);
+    evictor->evict();
+    EXPECT_EQ(status(id), "0");
+    const auto all = messages(id, 3 + heads);
+    ASSERT_EQ(all.size(), 3 + heads);
+    EXPECT_EQ(kind_of(all.back()), 7u);
+    EXPECT_EQ(dig(all.back(), {7, 1}), "\x08\xad\x03");  // 429
+    EXPECT_EQ(dig(all.back(), {7, 3}), "request evicted by flow control");
+    EXPECT_EQ(dig(all.back(), {7, 2, 1, 1, 1}), "x-llm-d-request-dropped-reason");
+    EXPECT_EQ(dig(all.back(), {7, 2, 1, 1, 3}), "evicted");
+  }
+}
+
 TEST_F(ExtProcTest, PassesTheProxysOwnAnswerOn) {
   start();
   const auto id = open();

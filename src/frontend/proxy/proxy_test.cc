@@ -206,6 +206,37 @@ TEST_F(ProxyTest, ShowsALaterBreakAsABreak) {
   EXPECT_EQ(shared->director.active_sessions(), 0u);
 }
 
+TEST_F(ProxyTest, TellsTheClientOfAnEvictionOrBreaksItsAnswerOff) {
+  auto pipeline = route::testing::trivial_pipeline();
+  const auto* evictor = own(*pipeline, std::make_unique<route::testing::Evictor>());
+  pipeline->pre_request.push_back({evictor, {}});
+  director.set_pipeline(pipeline);
+  settle(loop);
+  for (const bool answering : {false, true}) {
+    Wire client = connect();
+    client.send(kPost);
+    Wire endpoint = listener.accept(loop);
+    EXPECT_TRUE(endpoint.sees(loop, "hello"));
+    if (answering) {
+      endpoint.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+      EXPECT_TRUE(client.sees(loop, "abc"));
+    }
+    evictor->evict();
+    EXPECT_TRUE(endpoint.sees_end(loop));
+    if (answering) {
+      EXPECT_TRUE(client.sees_end(loop));
+      EXPECT_EQ(client.seen().find("0\r\n\r\n"), std::string::npos);
+    } else {
+      EXPECT_TRUE(client.sees(loop, "}}"));
+      EXPECT_TRUE(client.seen().starts_with("HTTP/1.1 429 "));
+      EXPECT_NE(client.seen().find("x-llm-d-request-dropped-reason: evicted\r\n"),
+                std::string::npos);
+      EXPECT_NE(client.seen().find("\"message\":\"request evicted by flow control\""),
+                std::string::npos);
+    }
+  }
+}
+
 TEST_F(ProxyTest, AbortsUpstreamWhenTheClientLeaves) {
   for (const bool answering : {false, true}) {
     Wire client = connect();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/executor.h"
+#include "base/mutex.h"
 #include "route/director.h"
 #include "schedule/pipeline.h"
 
@@ -85,6 +86,24 @@ class AnyPicker final : public schedule::Picker {
     picked[0] = selected[c.rng.below(selected.size())];
     return 1;
   }
+};
+
+/// Evicts the request that was sent last. Threading: any.
+class Evictor final : public schedule::PreRequest {
+ public:
+  Status pre_request(schedule::RequestContext& c) const override {
+    const MutexLock lock(mutex_);
+    last_ = c.eviction();
+    return {};
+  }
+  void evict() const {
+    const MutexLock lock(mutex_);
+    last_();
+  }
+
+ private:
+  mutable Mutex mutex_;
+  mutable schedule::Signal last_ LLMD_GUARDED_BY(mutex_);
 };
 
 /// Gives the pipeline a plugin to keep.

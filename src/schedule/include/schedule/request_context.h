@@ -50,18 +50,18 @@ struct Candidate {
   fleet::EndpointMetrics metrics;  // read once, so that every plugin of a decision sees the same
 };
 
-/// Wakes a suspended request on its own loop. Copyable; calling it twice, late, or after the
-/// request ended does nothing. Threading: call from any thread.
-class Resume {
+/// A call into a request on its own loop: wakes a suspended one, or evicts one. Copyable; calling
+/// it twice, late, or after the request ended does nothing. Threading: call from any thread.
+class Signal {
  public:
-  Resume() = default;
-  explicit Resume(std::shared_ptr<std::function<void()>> wake) : wake_(std::move(wake)) {}
+  Signal() = default;
+  explicit Signal(std::shared_ptr<std::function<void()>> send) : send_(std::move(send)) {}
   void operator()() const {
-    if (wake_) (*wake_)();
+    if (send_) (*send_)();
   }
 
  private:
-  std::shared_ptr<std::function<void()>> wake_;
+  std::shared_ptr<std::function<void()>> send_;
 };
 
 /// The targets that one profile chose.
@@ -171,9 +171,12 @@ struct RequestContext {
   }
 
   /// Token for waking this request later; a plugin that answers kSuspended must have called it.
-  Resume suspend() { return make_resume(); }
+  Signal suspend() { return make_resume(); }
   /// The same for a plugin that only waits: the request wakes by itself after `delay`.
   void suspend_for(Nanos delay) { wake_in(delay); }
+  /// Token for taking this request's endpoint away later (spec 03 §9.5): while it is with the
+  /// endpoint, its client gets 429, or a broken answer where one has begun.
+  Signal eviction() { return make_eviction(); }
 
   /// The endpoint that is accounted for: first target of the primary profile. Requires: scheduling
   /// succeeded.
@@ -182,7 +185,8 @@ struct RequestContext {
   // Set by the director; plugins use the functions above.
   std::span<void*> columns;
   std::span<void*> slots;
-  std::function<Resume()> make_resume;
+  std::function<Signal()> make_resume;
+  std::function<Signal()> make_eviction;
   std::function<void(Nanos)> wake_in;
 };
 
