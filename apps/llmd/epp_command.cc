@@ -48,7 +48,7 @@ frontend::ExtProcOptions ext_proc_options(const EppOptions& options, size_t loop
 
 Result<int> serve(PickerProcess& picker, const EppOptions& options) {
   auto ext_proc_with = ext_proc_options(options, picker.loops());
-  LLMD_TRY_ASSIGN(ext_proc_with.limits.tls, picker.serving_tls(tls::kHttp2));
+  LLMD_TRY_ASSIGN(ext_proc_with.limits.tls, picker.serving_tls({tls::kHttp2}));
   frontend::ExtProc ext_proc(picker.director(), picker.metrics(), std::move(ext_proc_with));
   LLMD_TRY(ext_proc.start());
 

@@ -113,8 +113,10 @@ Status PickerProcess::start_tls() {
   return {};
 }
 
-Result<std::shared_ptr<tls::Context>> PickerProcess::serving_tls(std::string_view protocol) {
-  LLMD_TRY_ASSIGN(auto context, serving_context(options_.tls.serving, protocol, metrics_));
+Result<std::shared_ptr<tls::Context>> PickerProcess::serving_tls(
+    std::vector<std::string_view> protocols) {
+  LLMD_TRY_ASSIGN(auto context,
+                  serving_context(options_.tls.serving, std::move(protocols), metrics_));
   if (context) tls_reloader_.add(context, "serving", options_.tls.serving.reload);
   return context;
 }

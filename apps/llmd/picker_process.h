@@ -27,6 +27,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace llmd {
 
@@ -64,7 +66,7 @@ class PickerProcess {
   size_t loops() const { return loops_; }
   const fleet::UpstreamTls& upstream_tls() const { return upstream_tls_; }
   /// The TLS of the serving port, kept up to date; null when it is plain. Errors name the flag.
-  Result<std::shared_ptr<tls::Context>> serving_tls(std::string_view protocol);
+  Result<std::shared_ptr<tls::Context>> serving_tls(std::vector<std::string_view> protocols);
   bool draining() const { return drain_.draining(); }
 
  private:

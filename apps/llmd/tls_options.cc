@@ -106,12 +106,12 @@ void check_tls_flags(const CLI::App& app, const TlsOptions& o) {
 }
 
 Result<std::shared_ptr<tls::Context>> serving_context(const ServingTlsOptions& o,
-                                                      std::string_view protocol,
+                                                      std::vector<std::string_view> protocols,
                                                       metric::Registry& metrics) {
   if (!o.secure) return nullptr;
   tls::ServerOptions options;
   options.client_ca_file = o.client_ca_file;
-  options.protocol = protocol;
+  options.protocols = std::move(protocols);
   options.version_min = o.version_min;
   options.suites = o.suites;
   if (o.cert_path.empty()) {

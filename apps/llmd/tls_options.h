@@ -56,7 +56,7 @@ void check_tls_flags(const CLI::App& app, const TlsOptions& options);
 
 /// The contexts that the options ask for; null for plain ports. Errors name the flag and the file.
 Result<std::shared_ptr<tls::Context>> serving_context(const ServingTlsOptions& options,
-                                                      std::string_view protocol,
+                                                      std::vector<std::string_view> protocols,
                                                       metric::Registry& metrics);
 Result<std::shared_ptr<tls::Context>> metrics_context(const TlsOptions& options,
                                                       metric::Registry& metrics);

@@ -1,9 +1,8 @@
 #pragma once
 
-#include "http2_session.h"
+#include "call_stream.h"
 
-#include "grpc/server.h"
-#include "tls/stream.h"
+#include "http2/connection.h"
 #include <atomic>
 #include <list>
 
@@ -23,8 +22,10 @@ struct Server::State final : io::Pollable {
   void add(io::Fd fd);
   void erase(Connection& connection);
   void finish_stop();
+  /// Ends all connections; their calls end because the server stops.
+  void close_all();
 
-  SessionContext context;
+  ServerContext context;
   io::Fd listener;
   uint16_t port = 0;
   bool stopping = false;
@@ -36,41 +37,33 @@ struct Server::State final : io::Pollable {
   std::shared_ptr<void> alive = std::make_shared<int>(0);  // guards posted work
 };
 
-/// One client's socket and its HTTP/2 session. Input goes through one buffer of the loop; output is
-/// gathered at the end of the turn and sent in one call as far as the socket takes it. While the
-/// socket is full nothing more is gathered, and what it did not take is kept here. A closed
-/// connection lives until the end of the turn.
-class Connection final : public io::Pollable, public io::TurnTask, Http2Session::Carrier {
+/// One client's connection.
+class Connection final : public http2::Connection {
  public:
-  Connection(Server::State& server, io::Fd fd, io::PeerLimit::Place place);
-  ~Connection() override;
-
-  void on_ready(uint32_t ready) override;
-  void at_turn_end() override;
-  void output_ready() override;
-
-  void drain();
-  void close(StatusCode why);
+  Connection(Server::State& server, io::Fd fd, io::PeerLimit::Place place)
+      : http2::Connection(
+            server.context.loop,
+            tls::Stream(std::move(fd), server.context.options.tls, server.context.loop.buffers()),
+            http2::Session::Role::kServer, server.context.limits(), server.context.counters(),
+            {.handshake = server.context.options.handshake_timeout,
+             .write = server.context.options.write_timeout}),
+        server_(server),
+        place_(std::move(place)) {
+    server.context.metrics.connections.add(1);
+  }
+  ~Connection() override { server_.context.metrics.connections.add(-1); }
 
   std::list<Connection>::iterator self;
 
  private:
-  void read();
-  void flush();
-  bool send_gathered();
-  void watch_head();
+  std::unique_ptr<http2::Stream> open_stream() override {
+    return std::make_unique<CallStream>(server_.context);
+  }
+  void on_timeout() override { server_.context.metrics.timeouts.add(); }
+  void on_closed() override { server_.erase(*this); }
 
   Server::State& server_;
   const io::PeerLimit::Place place_;
-  tls::Stream stream_;
-  bool readable_ = false;
-  bool blocked_ = false;  // the socket is full
-  bool peer_gone_ = false;
-  bool session_over_ = false;
-  io::Timer write_timer_;
-  io::Timer head_timer_;
-  Gather gather_;
-  Http2Session session_;
 };
 
 }  // namespace llmd::grpc

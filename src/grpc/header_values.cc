@@ -1,6 +1,4 @@
-#include "http2_session.h"
-
-#include "base/text.h"
+#include "grpc/header_values.h"
 
 namespace llmd::grpc {
 

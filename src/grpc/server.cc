@@ -81,6 +81,11 @@ void Server::State::erase(Connection& connection) {
   if (stopping && connections.empty()) finish_stop();
 }
 
+void Server::State::close_all() {
+  context.closing = StatusCode::kUnavailable;
+  for (auto& connection : connections) connection.close();
+}
+
 void Server::State::finish_stop() {
   if (grace) grace->cancel();
   if (auto done = std::exchange(on_stopped, {})) done();
@@ -96,7 +101,7 @@ Server::~Server() {
   state.on_stopped = {};
   if (state.listener) state.context.loop.forget(state);
   state.listener.reset();
-  for (auto& connection : state.connections) connection.close(StatusCode::kUnavailable);
+  state.close_all();
   state.connections.clear();
 }
 
@@ -135,9 +140,7 @@ void Server::stop(Nanos grace, std::move_only_function<void()> done) {
   for (auto& connection : state.connections) connection.drain();
   if (state.connections.empty()) return state.finish_stop();
   state.grace = std::make_unique<io::Timer>(state.context.loop);
-  state.grace->arm(grace, [&state] {
-    for (auto& connection : state.connections) connection.close(StatusCode::kUnavailable);
-  });
+  state.grace->arm(grace, [&state] { state.close_all(); });
 }
 
 size_t Server::connections() const {

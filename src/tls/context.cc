@@ -92,17 +92,19 @@ Status use_authorities(SSL_CTX* c, std::string_view pem, const std::string& file
   return {};
 }
 
-/// Picks the one protocol of this server, or ends the handshake when the client has others only.
+/// Picks the first protocol of this server that the client has, too, or ends the handshake.
 int select_protocol(SSL*, const unsigned char** out, unsigned char* out_size,
-                    const unsigned char* offered, unsigned int size, void* protocol) {
-  const std::string_view wanted = *static_cast<const std::string_view*>(protocol);
-  for (unsigned int at = 0; at < size; at += 1 + offered[at]) {
-    const std::string_view name(reinterpret_cast<const char*>(offered) + at + 1,
-                                std::min<size_t>(offered[at], size - at - 1));
-    if (name != wanted) continue;
-    *out = reinterpret_cast<const unsigned char*>(name.data());
-    *out_size = offered[at];
-    return SSL_TLSEXT_ERR_OK;
+                    const unsigned char* offered, unsigned int size, void* protocols) {
+  for (const std::string_view wanted :
+       *static_cast<const std::vector<std::string_view>*>(protocols)) {
+    for (unsigned int at = 0; at < size; at += 1 + offered[at]) {
+      const std::string_view name(reinterpret_cast<const char*>(offered) + at + 1,
+                                  std::min<size_t>(offered[at], size - at - 1));
+      if (name != wanted) continue;
+      *out = reinterpret_cast<const unsigned char*>(name.data());
+      *out_size = offered[at];
+      return SSL_TLSEXT_ERR_OK;
+    }
   }
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
@@ -147,7 +149,7 @@ struct Context::ServerBuild final : Build {
     SSL_CTX_set_session_id_context(
         c, reinterpret_cast<const unsigned char*>(kSessionContext.data()), kSessionContext.size());
     SSL_CTX_set_alpn_select_cb(c, select_protocol,
-                               const_cast<std::string_view*>(&options.protocol));
+                               const_cast<std::vector<std::string_view>*>(&options.protocols));
     LLMD_TRY_ASSIGN(const int64_t expiry, use_own(c, contents));
     metrics.expiry.set(static_cast<double>(expiry));
     if (!options.client_ca_file.empty()) {
@@ -183,9 +185,6 @@ struct Context::ClientBuild final : Build {
     SSL_CTX_set_cipher_list(c, suites.c_str());
     SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(c, Session::on_new_ticket);
-    constexpr std::string_view kOffer = "\x08http/1.1";
-    SSL_CTX_set_alpn_protos(c, reinterpret_cast<const unsigned char*>(kOffer.data()),
-                            kOffer.size());
     SSL_CTX_set_verify(c, options.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
     if (!options.ca_file.empty())
       LLMD_TRY(use_authorities(c, contents.at(options.ca_file), options.ca_file, false));
@@ -275,9 +274,10 @@ ssl_st* Context::new_connection(uint64_t& load) {
   return ssl;
 }
 
-Target::Target(std::shared_ptr<Context> context, std::string name)
+Target::Target(std::shared_ptr<Context> context, std::string name, std::string_view protocol)
     : context_(std::move(context)),
       name_(std::move(name)),
+      offer_(std::string(1, static_cast<char>(protocol.size())).append(protocol)),
       is_address_(io::SocketAddress::parse(name_, 0).has_value()) {}
 
 Target::~Target() {
@@ -294,6 +294,8 @@ ssl_st* Target::new_connection(uint64_t& load) {
     SSL_set1_host(ssl, name_.c_str());
     SSL_set_tlsext_host_name(ssl, name_.c_str());
   }
+  SSL_set_alpn_protos(ssl, reinterpret_cast<const unsigned char*>(offer_.data()),
+                      static_cast<unsigned int>(offer_.size()));
   // A session stands for what was verified when it began, under the files of that time.
   if (session_ && session_load_ == load) SSL_set_session(ssl, session_);
   return ssl;

@@ -112,6 +112,13 @@ Session::~Session() {
   SSL_free(ssl_);
 }
 
+bool Session::agreed_on(std::string_view protocol) const {
+  const unsigned char* name = nullptr;
+  unsigned int size = 0;
+  SSL_get0_alpn_selected(ssl_, &name, &size);
+  return std::string_view(reinterpret_cast<const char*>(name), size) == protocol;
+}
+
 int Session::on_new_ticket(ssl_st* ssl, ssl_session_st* session) {
   Session& self = *static_cast<Session*>(SSL_get_app_data(ssl));
   self.target_->keep(session, self.load_);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -34,6 +35,7 @@ class Session {
   bool quiet();
   void say_end();
   bool established() const { return state_ == State::kOpen; }
+  bool agreed_on(std::string_view protocol) const;
   bool refused() const { return refused_; }
   uint64_t sent() const { return sent_; }
 

@@ -77,6 +77,9 @@ bool Stream::session_quiet() {
 bool Stream::session_established() const {
   return session_->established();
 }
+bool Stream::session_agreed_on(std::string_view protocol) const {
+  return session_->agreed_on(protocol);
+}
 bool Stream::session_refused() const {
   return session_->refused();
 }

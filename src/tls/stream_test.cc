@@ -243,7 +243,7 @@ TEST_F(StreamTest, KnowsThatTheServerRefusedIt) {
 
 TEST_F(StreamTest, AgreesOnTheServersProtocolOnly) {
   ServerOptions options;
-  options.protocol = kHttp2;
+  options.protocols = {kHttp2};
   EXPECT_FALSE(talk(serving(std::move(options)), target()));
 }
 

@@ -4,15 +4,14 @@ import gzip
 import socket
 import struct
 
-import h2.config
-import h2.connection
 import h2.errors
 import h2.events
+import h2_peer
 import pytest
 from ext_proc import METHOD, Request, Stream, header_map
+from h2_peer import PREFACE, frame
 from process import eventually
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 CALL = [(":method", "POST"), (":scheme", "http"), (":path", METHOD), (":authority", "x"), ("te", "trailers"),
         ("content-type", "application/grpc")]
 
@@ -32,55 +31,9 @@ def serves_on(epp):
     eventually("connections are gone", lambda: epp.value("llmd_grpc_connections") == 0)
 
 
-class Peer:
-    def __init__(self, port):
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout=20)
-        config = h2.config.H2Configuration(client_side=True, header_encoding="utf-8", validate_outbound_headers=False)
-        self.h2 = h2.connection.H2Connection(config)
-        self.h2.initiate_connection()
-        self.events = []
-        self.flush()
-
-    def flush(self):
-        self.sock.sendall(self.h2.data_to_send())
-
-    def raw(self, data):
-        """False when the server has gone."""
-        try:
-            self.flush()
-            self.sock.sendall(data)
-            return True
-        except OSError:
-            return False
-
-    def read(self):
-        """Takes what comes; False at the end of the connection."""
-        try:
-            data = self.sock.recv(65536)
-        except (ConnectionResetError, BrokenPipeError):
-            return False
-        if not data:
-            return False
-        self.events += self.h2.receive_data(data)
-        return True
-
-    def until(self, kind):
-        while not any(isinstance(e, kind) for e in self.events):
-            assert self.read(), f"closed before {kind.__name__}"
-        return next(e for e in self.events if isinstance(e, kind))
-
-    def ends_with(self):
-        """Reads to the end of the connection; the GOAWAY's code, or None."""
-        while self.read():
-            pass
-        self.sock.close()
-        return next((e.error_code for e in self.events if isinstance(e, h2.events.ConnectionTerminated)), None)
-
+class Peer(h2_peer.Peer):
     def call(self, extra=()):
-        stream = self.h2.get_next_available_stream_id()
-        self.h2.send_headers(stream, CALL + list(extra))
-        self.flush()
-        return stream
+        return self.open(CALL + list(extra))
 
 
 @pytest.fixture
@@ -88,10 +41,6 @@ def peer(epp):
     peer = Peer(epp.grpc_port)
     yield peer
     peer.sock.close()
-
-
-def frame(kind, flags=0, stream=0, payload=b""):
-    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
 
 
 def limit(epp, name):

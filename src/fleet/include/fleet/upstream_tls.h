@@ -5,6 +5,7 @@
 #include "tls/context.h"
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace llmd::fleet {
 
@@ -16,11 +17,13 @@ struct UpstreamTls {
 
   /// Whom to find at an endpoint, for one loop. Its own name is, of those that it has, the one
   /// given for its certificate, its host name, its address.
-  std::shared_ptr<tls::Target> target(const EndpointSpec& spec) const {
-    return target(spec, context);
+  std::shared_ptr<tls::Target> target(const EndpointSpec& spec,
+                                      std::string_view protocol = tls::kHttp1) const {
+    return target(spec, context, protocol);
   }
   std::shared_ptr<tls::Target> target(const EndpointSpec& spec,
-                                      const std::shared_ptr<tls::Context>& with) const;
+                                      const std::shared_ptr<tls::Context>& with,
+                                      std::string_view protocol = tls::kHttp1) const;
 };
 
 }  // namespace llmd::fleet

@@ -9,6 +9,7 @@
 #include "metric/registry.h"
 
 #include "grpc/status.h"
+#include "http2/output.h"
 #include "tls/context.h"
 #include <cstdint>
 #include <functional>
@@ -21,12 +22,8 @@
 
 namespace llmd::grpc {
 
-/// A part of a message to send. `stays`: the bytes stay where they are until the call's handler is
-/// destroyed, so they go to the socket from there; other bytes are copied during the call.
-struct Piece {
-  std::string_view bytes;
-  bool stays = false;
-};
+/// A part of a message to send. `stays`: until the call's handler is destroyed.
+using Piece = http2::Piece;
 
 /// One RPC of any kind: messages come and go in any order until it is finished. Threading: the
 /// server's loop. Lifetime: as long as its handler.

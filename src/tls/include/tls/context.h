@@ -30,7 +30,7 @@ struct ServerOptions {
   std::string key_file;
   std::optional<PemPair> pair;  // instead of the two files
   std::string client_ca_file;  // who signs the certificates that clients must have; "": none needed
-  std::string_view protocol = kHttp1;
+  std::vector<std::string_view> protocols = {kHttp1};  // the preferred first
   Version version_min = Version::k12;
   std::vector<std::string> suites;  // as parse_suites()
 };
@@ -96,8 +96,8 @@ class Context {
 class Target {
  public:
   /// `name` is the host name or the address that the server's certificate must be for. A host name
-  /// is also sent (SNI).
-  Target(std::shared_ptr<Context> context, std::string name);
+  /// is also sent (SNI). `protocol` is the one that is offered to it.
+  Target(std::shared_ptr<Context> context, std::string name, std::string_view protocol = kHttp1);
   ~Target();
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
@@ -111,6 +111,7 @@ class Target {
 
   const std::shared_ptr<Context> context_;
   const std::string name_;
+  const std::string offer_;  // the protocol, behind its length
   const bool is_address_;
   ssl_session_st* session_ = nullptr;
   uint64_t session_load_ = 0;  // of the context that the session was made under

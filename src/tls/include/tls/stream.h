@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -41,6 +42,11 @@ class Stream {
   uint32_t on_ready(uint32_t ready) { return session_ ? session_on_ready(ready) : ready; }
   /// Of a client's connection that was reported writable: whether it came about.
   bool established() const { return !session_ || session_established(); }
+
+  /// Whether TLS has agreed on `protocol` (ALPN).
+  bool agreed_on(std::string_view protocol) const {
+    return session_ && session_agreed_on(protocol);
+  }
 
   /// As recv(). The end of a TLS stream is 0 when the peer has said that it is the end, and
   /// ECONNRESET when the connection just broke off.
@@ -91,6 +97,7 @@ class Stream {
   ssize_t plain_write(std::span<const iovec> pieces);
   bool session_quiet();
   bool session_established() const;
+  bool session_agreed_on(std::string_view protocol) const;
   bool session_refused() const;
   uint64_t session_sent() const;
   void session_say_end();

@@ -1,4 +1,4 @@
-#include "http2_session.h"
+#include "call_stream.h"
 
 #include "base/check.h"
 
@@ -10,8 +10,13 @@ namespace {
 
 using namespace llmd;
 
-struct Carrier final : grpc::Http2Session::Carrier {
+struct Owner final : http2::Session::Owner {
+  explicit Owner(grpc::ServerContext& c) : context(c) {}
   void output_ready() override {}
+  std::unique_ptr<http2::Stream> open_stream() override {
+    return std::make_unique<grpc::CallStream>(context);
+  }
+  grpc::ServerContext& context;
 };
 
 class Echo final : public grpc::CallHandler {
@@ -37,11 +42,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   {
     std::vector<grpc::Method> methods;
     methods.push_back({"/t.T/Echo", [](grpc::Call& call) { return std::make_unique<Echo>(call); }});
-    grpc::SessionContext context(loop, {.message_bytes_max = 4096, .resets_per_second = 3},
-                                 std::move(methods), budget, {});
-    Carrier carrier;
-    grpc::Http2Session session(context, carrier);
-    grpc::Gather gather(loop.buffers());
+    grpc::ServerContext context(loop, {.message_bytes_max = 4096, .resets_per_second = 3},
+                                std::move(methods), budget, {});
+    Owner owner(context);
+    http2::Session session(http2::Session::Role::kServer, context.limits(), context.counters(),
+                           loop, owner);
+    http2::Gather gather(loop.buffers());
     const size_t step = 1 + size_t{data[0]} * (1 + data[1] % 64);
     // Past the client's preface, so that the fuzzer need not find it.
     session.receive("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
@@ -55,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         gather.sent(gather.bytes());
       } while (session.collected() && session.collect(gather, 1) && !gather.empty());
     }
-    session.abort_all(grpc::StatusCode::kUnavailable);
+    session.close_all(http2::Error::kCancel);
     CHECK(context.open_calls == 0);
   }
   CHECK(budget.used() == 0);

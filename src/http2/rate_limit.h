@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace llmd::grpc {
+namespace llmd::http2 {
 
 /// A token bucket: `per_second` on average, ten times that at once. Threading: one loop.
 class RateLimit {
@@ -32,4 +32,4 @@ class RateLimit {
   TimePoint at_;
 };
 
-}  // namespace llmd::grpc
+}  // namespace llmd::http2

@@ -1,11 +1,10 @@
-#include "output_queue.h"
+#include "http2/output.h"
 
 #include "base/check.h"
 
 #include <algorithm>
-#include <array>
 
-namespace llmd::grpc {
+namespace llmd::http2 {
 
 void Gather::copy(std::string_view bytes) {
   if (bytes.empty()) return;
@@ -83,25 +82,16 @@ void OutputQueue::append_own(std::string_view bytes) {
     runs_.push_back({nullptr, bytes.size()});
 }
 
-void OutputQueue::push(std::span<const Piece> pieces) {
+void OutputQueue::push(const Piece& piece) {
   if (first_ == runs_.size()) {
     runs_.clear();
     first_ = 0;
   }
-  size_t size = 0;
-  for (const auto& piece : pieces) size += piece.bytes.size();
-  CHECK(size <= UINT32_MAX);
-  const std::array<char, 5> prefix = {0, static_cast<char>(size >> 24),
-                                      static_cast<char>(size >> 16), static_cast<char>(size >> 8),
-                                      static_cast<char>(size)};
-  append_own({prefix.data(), prefix.size()});
-  for (const auto& piece : pieces) {
-    if (piece.stays && !piece.bytes.empty())
-      runs_.push_back({piece.bytes.data(), piece.bytes.size()});
-    else
-      append_own(piece.bytes);
-  }
-  bytes_ += prefix.size() + size;
+  if (piece.stays && !piece.bytes.empty())
+    runs_.push_back({piece.bytes.data(), piece.bytes.size()});
+  else
+    append_own(piece.bytes);
+  bytes_ += piece.bytes.size();
 }
 
 void OutputQueue::pop(size_t n, Gather& gather) {
@@ -123,4 +113,4 @@ void OutputQueue::pop(size_t n, Gather& gather) {
   }
 }
 
-}  // namespace llmd::grpc
+}  // namespace llmd::http2

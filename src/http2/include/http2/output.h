@@ -3,13 +3,19 @@
 #include "io/buffer_pool.h"
 #include "io/byte_budget.h"
 
-#include "grpc/server.h"
 #include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
 
-namespace llmd::grpc {
+namespace llmd::http2 {
+
+/// A part of what is to be sent. `stays`: the bytes stay where they are until the stream is over,
+/// so they go to the socket from there; other bytes are copied during the call.
+struct Piece {
+  std::string_view bytes;
+  bool stays = false;
+};
 
 /// What one flush of a connection sends, in order: small runs are copied together, large ones are
 /// left where they are. Threading: one loop.
@@ -45,15 +51,14 @@ class Gather {
   size_t bytes_ = 0;
 };
 
-/// The unsent messages of one call. Copied bytes are in `own_`, bytes that stay are referred to.
+/// The unsent bytes of one stream. Copied bytes are in `own_`, bytes that stay are referred to.
 /// Threading: one loop.
 class OutputQueue {
  public:
   OutputQueue(io::BufferPool& buffers, io::ByteBudget& budget)
       : buffers_(buffers), share_(budget) {}
 
-  /// Appends one message with its framing.
-  void push(std::span<const Piece> pieces);
+  void push(const Piece& piece);
   size_t bytes() const { return bytes_; }
   /// The part of bytes() that takes memory here.
   size_t own_bytes() const { return own_.size() - own_sent_; }
@@ -83,4 +88,4 @@ class OutputQueue {
   size_t bytes_ = 0;
 };
 
-}  // namespace llmd::grpc
+}  // namespace llmd::http2
