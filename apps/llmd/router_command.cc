@@ -76,7 +76,7 @@ int run_router(int argc, char** argv) {
       "router", options, {.retry = options.retry, .ejection = options.ejection},
       [&](PickerProcess& picker) -> Result<int> {
         auto proxy_with = proxy_options(options, picker);
-        LLMD_TRY_ASSIGN(proxy_with.tls, picker.serving_tls({tls::kHttp1}));
+        LLMD_TRY_ASSIGN(proxy_with.tls, picker.serving_tls({tls::kHttp2, tls::kHttp1}));
         frontend::Proxy proxy(picker.director(), picker.fleet(), std::move(proxy_with));
         LLMD_TRY(proxy.start());
         warn_of_endless_waits(options);

@@ -206,6 +206,18 @@ std::expected<RequestHead, ParseFault> parse_request_head(std::string_view head,
   return request;
 }
 
+std::optional<ParseFault> check_request(std::string_view method, std::string_view target,
+                                        std::string_view host) {
+  if (method.empty() || !all_of_class(method, kTokenChar))
+    return ParseFault{400, "malformed method"};
+  if (method == "CONNECT") return ParseFault{501, "CONNECT is not supported"};
+  const bool formed = target.starts_with('/') || (target == "*" && method == "OPTIONS");
+  if (!formed || !all_of_class(target, kTargetChar))
+    return ParseFault{400, "malformed request target"};
+  if (!all_of_class(host, kHostChar)) return ParseFault{400, "malformed Host"};
+  return std::nullopt;
+}
+
 std::expected<ResponseHead, ParseFault> parse_response_head(std::string_view head,
                                                             bool answers_head, size_t headers_max,
                                                             std::vector<HeaderField>& fields) {

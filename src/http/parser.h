@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -43,6 +44,11 @@ class HeadScanner {
 /// headers.
 std::expected<RequestHead, ParseFault> parse_request_head(std::string_view head, size_t headers_max,
                                                           std::vector<HeaderField>& fields);
+
+/// Whether what a request of HTTP/2 says of itself could stand in an HTTP/1.1 head: nothing, or why
+/// not. `target` is a path with query, or "*".
+std::optional<ParseFault> check_request(std::string_view method, std::string_view target,
+                                        std::string_view host);
 
 /// `answers_head`: the request's method was HEAD, so no body follows.
 std::expected<ResponseHead, ParseFault> parse_response_head(std::string_view head,

@@ -1,11 +1,16 @@
 #include "http/server.h"
 
+#include "http2_server.h"
 #include "server_connection.h"
 
 #include "base/check.h"
 #include "io/accept.h"
 
 namespace llmd::http {
+
+Server::State::State(io::Loop& l, ServerOptions o, HandlerFactory f)
+    : loop(l), options(std::move(o)), factory(std::move(f)), accept_retry(l) {}
+Server::State::~State() = default;
 
 void Server::State::on_ready(uint32_t ready) {
   if (ready & io::kReadable) accept_all();
@@ -14,7 +19,7 @@ void Server::State::on_ready(uint32_t ready) {
 void Server::State::accept_all() {
   accept_paused = false;
   while (listener) {
-    if (options.connections_max > 0 && connections.size() >= options.connections_max) {
+    if (options.connections_max > 0 && connection_count() >= options.connections_max) {
       accept_paused = true;
       count(ClientLimit::kConnections);
       return;
@@ -37,9 +42,30 @@ void Server::State::add(io::Fd fd) {
   connections.front().self = connections.begin();
 }
 
+size_t Server::State::connection_count() const {
+  return connections.size() + http2_connections.size();
+}
+
 void Server::State::erase(ServerConnection& connection) {
   connections.erase(connection.self);
-  if (stopping && connections.empty()) return finish_stop();
+  left();
+}
+
+void Server::State::erase(Http2Connection& connection) {
+  http2_connections.erase(connection.self);
+  left();
+}
+
+void Server::State::switch_to_http2(tls::Stream stream, io::PeerLimit::Place place,
+                                    std::string_view read) {
+  auto& connection = http2_connections.emplace_front(*this, std::move(stream), std::move(place));
+  connection.self = http2_connections.begin();
+  connection.begin(read);
+  if (stopping) connection.drain();
+}
+
+void Server::State::left() {
+  if (stopping && connection_count() == 0) return finish_stop();
   if (accept_paused) accept_all();
 }
 
@@ -57,7 +83,9 @@ Server::~Server() {
   if (state.listener) state.loop.forget(state);
   state.listener.reset();
   for (auto& connection : state.connections) connection.abort_exchange();
+  for (auto& connection : state.http2_connections) connection.close();
   state.connections.clear();
+  state.http2_connections.clear();
 }
 
 Status Server::listen() {
@@ -89,15 +117,17 @@ void Server::stop(Nanos grace, std::move_only_function<void()> done) {
   state.listener.reset();
   state.accept_retry.cancel();
   for (auto& connection : state.connections) connection.stop_when_idle();
-  if (state.connections.empty()) return state.finish_stop();
+  for (auto& connection : state.http2_connections) connection.drain();
+  if (state.connection_count() == 0) return state.finish_stop();
   state.grace = std::make_unique<io::Timer>(state.loop);
   state.grace->arm(grace, [&state] {
     for (auto& connection : state.connections) connection.abort_exchange();
+    for (auto& connection : state.http2_connections) connection.close();
   });
 }
 
 size_t Server::connections() const {
-  return state_->connections.size();
+  return state_->connection_count();
 }
 size_t Server::open_exchanges() const {
   return state_->open_exchanges;

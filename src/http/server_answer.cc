@@ -20,69 +20,20 @@ std::string_view digits(std::array<char, 24>& space, uint64_t value, int base = 
   return {space.data(), static_cast<size_t>(end - space.data())};
 }
 
-ServerConnection& of(Exchange& exchange) {
-  return static_cast<ServerConnection&>(exchange);
-}
-const ServerConnection& of(const Exchange& exchange) {
-  return static_cast<const ServerConnection&>(exchange);
-}
-
 }  // namespace
 
-const RequestHead& Exchange::head() const {
-  return of(*this).head_;
+io::SocketAddress ServerConnection::peer() const {
+  return io::SocketAddress::of(stream_.fd(), true);
 }
-io::Loop& Exchange::loop() const {
-  return of(*this).server_.loop;
+
+void ServerConnection::resume_body() {
+  if (std::exchange(body_paused_, false) && state_ == State::kBody) server_.loop.at_turn_end(*this);
 }
-io::SocketAddress Exchange::peer() const {
-  return io::SocketAddress::of(of(*this).stream_.fd(), true);
-}
-void Exchange::stream_body() {
-  of(*this).stream_body_ = true;
-}
-void Exchange::pause_body() {
-  of(*this).body_paused_ = true;
-}
-void Exchange::resume_body() {
-  auto& connection = of(*this);
-  if (!std::exchange(connection.body_paused_, false)) return;
-  if (connection.state_ == ServerConnection::State::kBody)
-    connection.server_.loop.at_turn_end(connection);
-}
-void Exchange::respond(int status, std::span<const HeaderField> headers, std::string_view body) {
-  of(*this).send_whole(status, headers, body);
-}
-void Exchange::start(int status, std::span<const HeaderField> headers,
-                     std::optional<uint64_t> length) {
-  of(*this).send_head(status, headers, length);
-}
-bool Exchange::write(std::string_view data, bool last) {
-  return of(*this).send_data(data, last);
-}
-void Exchange::inform(int status, std::span<const HeaderField> headers) {
-  of(*this).send_interim(status, headers);
-}
-void Exchange::abort() {
-  auto& connection = of(*this);
-  if (!std::exchange(connection.announced_, false)) return;
-  --connection.server_.open_exchanges;
-  connection.close();
-}
-size_t Exchange::unsent() const {
-  return of(*this).out_.size();
-}
-bool Exchange::started() const {
-  return of(*this).answer_ != ServerConnection::Answer::kNone;
-}
-bool Exchange::ended() const {
-  return !of(*this).announced_;
-}
-TimePoint Exchange::began() const {
-  return of(*this).began_;
-}
-TimePoint Exchange::received() const {
-  return of(*this).received_;
+
+void ServerConnection::abort() {
+  if (!std::exchange(announced_, false)) return;
+  --server_.open_exchanges;
+  close();
 }
 
 void ServerConnection::append_out(std::string_view bytes) {
@@ -115,8 +66,8 @@ void ServerConnection::end_after_early_answer() {
   if (state_ == State::kBody && head_.framing != Framing::kNone) keep_alive_ = false;
 }
 
-void ServerConnection::send_whole(int status, std::span<const HeaderField> headers,
-                                  std::string_view body) {
+void ServerConnection::respond(int status, std::span<const HeaderField> headers,
+                               std::string_view body) {
   if (!announced_ || !SOFT_CHECK(answer_ == Answer::kNone)) return;
   const bool bodiless = status == 204 || status == 304;
   end_after_early_answer();
@@ -132,8 +83,8 @@ void ServerConnection::send_whole(int status, std::span<const HeaderField> heade
   answer_ended();
 }
 
-void ServerConnection::send_head(int status, std::span<const HeaderField> headers,
-                                 std::optional<uint64_t> length) {
+void ServerConnection::start(int status, std::span<const HeaderField> headers,
+                             std::optional<uint64_t> length) {
   if (!announced_ || !SOFT_CHECK(answer_ == Answer::kNone)) return;
   const bool bodiless = status == 204 || status == 304;
   suppress_body_ = bodiless || head_.method == "HEAD";
@@ -148,7 +99,7 @@ void ServerConnection::send_head(int status, std::span<const HeaderField> header
   server_.loop.at_turn_end(*this);
 }
 
-bool ServerConnection::send_data(std::string_view data, bool last) {
+bool ServerConnection::write(std::string_view data, bool last) {
   if (!announced_ || !SOFT_CHECK(answer_ == Answer::kStarted)) return true;
   if (suppress_body_) data = {};
   if (answer_has_length_) {
@@ -186,7 +137,7 @@ bool ServerConnection::send_data(std::string_view data, bool last) {
   return !blocked_;
 }
 
-void ServerConnection::send_interim(int status, std::span<const HeaderField> headers) {
+void ServerConnection::inform(int status, std::span<const HeaderField> headers) {
   if (!announced_ || answer_ != Answer::kNone || head_.minor_version == 0) return;
   append_head(status, headers, false, std::nullopt);
   if (!blocked_) flush();

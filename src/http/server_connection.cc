@@ -24,6 +24,23 @@ constexpr int kStepsMax = 32;
 
 }  // namespace
 
+Nanos body_wait(const ServerOptions& options, TimePoint began, TimePoint now) {
+  Nanos wait = options.body_timeout;
+  if (options.request_timeout > Nanos(0)) {
+    const Nanos left = std::max(Nanos(began + options.request_timeout - now), Nanos(1));
+    if (wait == Nanos(0) || left < wait) wait = left;
+  }
+  return wait;
+}
+
+std::string refusal_body(int status, std::string_view what) {
+  std::string body = "{\"error\":{\"message\":\"";
+  append_json_escaped(body, what);
+  body += "\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":";
+  body += std::to_string(status) + "}}\n";
+  return body;
+}
+
 ServerConnection::ServerConnection(Server::State& server, io::Fd fd, io::PeerLimit::Place place)
     : server_(server),
       place_(std::move(place)),
@@ -124,7 +141,28 @@ bool ServerConnection::read_into(io::Buffer& buffer, size_t limit) {
   return false;
 }
 
+/// Whether the client speaks HTTP/2: TLS has agreed on it, or, without TLS, the head is the first
+/// part of its preface.
+bool ServerConnection::is_http2() const {
+  constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\n";
+  if (!first_ || !server_.options.http2) return false;
+  return stream_.secure() ? stream_.agreed_on(tls::kHttp2) : in_.view().starts_with(kPreface);
+}
+
+void ServerConnection::switch_to_http2() {
+  server_.loop.unwatch(stream_.fd(), *this);
+  state_ = State::kClosed;
+  server_.switch_to_http2(std::move(stream_), std::move(place_), in_.view());
+  in_.release();
+  deadline_.clear();
+  server_.loop.at_turn_end(*this);
+}
+
 bool ServerConnection::find_head() {
+  if (first_ && stream_.secure() && is_http2()) {
+    switch_to_http2();
+    return true;
+  }
   if (head_bytes_ == 0 && in_.view().starts_with("\r\n")) {
     // Blank lines before a request line are ignored (RFC 9112 §2.2), but keep nothing open.
     if (++blank_lines_ > kBlankLinesMax) {
@@ -150,7 +188,10 @@ bool ServerConnection::find_head() {
     return true;
   }
   if (found != HeadScanner::kMore) {
-    begin_exchange(found);
+    if (is_http2())
+      switch_to_http2();
+    else
+      begin_exchange(found);
     return true;
   }
   if (!readable_) return false;
@@ -163,6 +204,7 @@ void ServerConnection::begin_exchange(size_t head_bytes) {
       parse_request_head(in_.view().substr(0, head_bytes), server_.options.headers_max, fields_);
   if (!head) return refuse(head.error().status, head.error().what);
   head_ = *head;
+  first_ = false;
   head_bytes_ = in_used_ = head_bytes;
   keep_alive_ = head_.keep_alive;
   body_bytes_ = 0;
@@ -251,14 +293,7 @@ bool ServerConnection::read_body() {
 
 /// Limits the wait for more of the body: each arrival, and the request as a whole.
 void ServerConnection::await_body() {
-  const auto& options = server_.options;
-  Nanos wait = options.body_timeout;
-  if (options.request_timeout > Nanos(0)) {
-    const Nanos left =
-        std::max(Nanos(began_ + options.request_timeout - server_.loop.turn_time()), Nanos(1));
-    if (wait == Nanos(0) || left < wait) wait = left;
-  }
-  deadline_.set(wait);
+  deadline_.set(body_wait(server_.options, began_, server_.loop.turn_time()));
 }
 
 bool ServerConnection::read_body_behind_head() {
@@ -384,10 +419,7 @@ void ServerConnection::refuse(int status, std::string_view what) {
     handler_->on_abort(*this);
     if (answer_ != Answer::kNone) return close();
   }
-  std::string body = "{\"error\":{\"message\":\"";
-  append_json_escaped(body, what);
-  body += "\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":";
-  body += std::to_string(status) + "}}\n";
+  const std::string body = refusal_body(status, what);
   keep_alive_ = false;
   suppress_body_ = false;
   const HeaderField type{"Content-Type", "application/json"};

@@ -13,10 +13,15 @@
 
 namespace llmd::http {
 
+/// How long to wait for more of a body, the request's limit as a whole included; 0: without end.
+Nanos body_wait(const ServerOptions& options, TimePoint began, TimePoint now);
+/// What is told to a client whose request cannot be served.
+std::string refusal_body(int status, std::string_view what);
+
 /// What a Server and its connections share.
 struct Server::State final : io::Pollable {
-  State(io::Loop& l, ServerOptions o, HandlerFactory f)
-      : loop(l), options(std::move(o)), factory(std::move(f)), accept_retry(l) {}
+  State(io::Loop& l, ServerOptions o, HandlerFactory f);
+  ~State();
 
   void on_ready(uint32_t ready) override;
   void accept_all();
@@ -25,6 +30,10 @@ struct Server::State final : io::Pollable {
     if (options.probe) options.probe->count(limit);
   }
   void erase(class ServerConnection& connection);
+  void erase(class Http2Connection& connection);
+  /// Goes on by HTTP/2 with a client that has sent `read`.
+  void switch_to_http2(tls::Stream stream, io::PeerLimit::Place place, std::string_view read);
+  void left();
   void finish_stop();
 
   io::Loop& loop;
@@ -37,8 +46,14 @@ struct Server::State final : io::Pollable {
   std::move_only_function<void()> on_stopped;
   io::Timer accept_retry;
   std::unique_ptr<io::Timer> grace;
+  size_t connection_count() const;
+
   std::list<class ServerConnection> connections;
+  std::list<class Http2Connection> http2_connections;
   std::atomic<size_t> open_exchanges{0};  // written by the loop alone
+  /// Of answers to HTTP/2 clients: each has a bound of its own.
+  io::ByteBudget output_budget{UINT64_MAX};
+  std::vector<HeaderField> fields;  // of the HTTP/2 head being sent
 };
 
 /// One connection and the exchange on it.
@@ -66,10 +81,28 @@ class ServerConnection final : public Exchange, public io::Pollable, public io::
   /// Ends the exchange with on_abort() and closes.
   void abort_exchange();
 
+  const RequestHead& head() const override { return head_; }
+  io::Loop& loop() const override { return server_.loop; }
+  io::SocketAddress peer() const override;
+  void stream_body() override { stream_body_ = true; }
+  void pause_body() override { body_paused_ = true; }
+  void resume_body() override;
+  void respond(int status, std::span<const HeaderField> headers, std::string_view body) override;
+  void start(int status, std::span<const HeaderField> headers,
+             std::optional<uint64_t> length) override;
+  bool write(std::string_view data, bool last) override;
+  void finish(std::span<const HeaderField>) override { write({}, true); }
+  void inform(int status, std::span<const HeaderField> headers) override;
+  void abort() override;
+  size_t unsent() const override { return out_.size(); }
+  bool started() const override { return answer_ != Answer::kNone; }
+  bool ended() const override { return !announced_; }
+  TimePoint began() const override { return began_; }
+  TimePoint received() const override { return received_; }
+
   std::list<ServerConnection>::iterator self;
 
  private:
-  friend class Exchange;
   enum class State : uint8_t { kIdle, kHead, kBody, kAnswering, kLingering, kClosed };
   enum class Answer : uint8_t { kNone, kStarted, kEnded };
 
@@ -96,11 +129,10 @@ class ServerConnection final : public Exchange, public io::Pollable, public io::
   void close();
   void on_deadline();
 
-  // Output, in server_answer.cc; Exchange's functions are thin covers of these.
-  void send_whole(int status, std::span<const HeaderField> headers, std::string_view body);
-  void send_head(int status, std::span<const HeaderField> headers, std::optional<uint64_t> length);
-  bool send_data(std::string_view data, bool last);
-  void send_interim(int status, std::span<const HeaderField> headers);
+  bool is_http2() const;
+  void switch_to_http2();
+
+  // Output, in server_answer.cc, as are Exchange's functions.
   void append_head(int status, std::span<const HeaderField> headers, bool chunked,
                    std::optional<uint64_t> length);
   void end_after_early_answer();
@@ -110,7 +142,7 @@ class ServerConnection final : public Exchange, public io::Pollable, public io::
   void answer_ended();
 
   Server::State& server_;
-  const io::PeerLimit::Place place_;
+  io::PeerLimit::Place place_;
   tls::Stream stream_;
   State state_ = State::kIdle;
   Answer answer_ = Answer::kNone;
@@ -121,6 +153,7 @@ class ServerConnection final : public Exchange, public io::Pollable, public io::
   bool blocked_ = false;
   bool owes_writable_ = false;
   bool keep_alive_ = true;
+  bool first_ = true;  // no request has come yet
   bool stream_body_ = false;
   bool body_paused_ = false;
   bool behind_head_ = false;  // the body stays in in_

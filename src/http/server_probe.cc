@@ -5,9 +5,18 @@
 namespace llmd::http {
 
 ServerProbe::ServerProbe(metric::Registry& registry) {
-  constexpr std::array<std::string_view, 9> kNames = {
-      "connections",    "connections_per_peer", "header_list",     "body",         "buffered_bytes",
-      "header_timeout", "body_idle_timeout",    "request_timeout", "write_timeout"};
+  constexpr std::array<std::string_view, 12> kNames = {"connections",
+                                                       "connections_per_peer",
+                                                       "header_list",
+                                                       "body",
+                                                       "buffered_bytes",
+                                                       "header_timeout",
+                                                       "body_idle_timeout",
+                                                       "request_timeout",
+                                                       "write_timeout",
+                                                       "streams",
+                                                       "resets",
+                                                       "control_frames"};
   auto& family = registry.family({"llmd_client_limits_total",
                                   metric::Kind::kCounter,
                                   "Times a client met a limit of the server.",

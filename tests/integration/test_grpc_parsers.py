@@ -2,47 +2,16 @@
 
 import gzip
 import json
-import struct
 
 import pytest
 from ext_proc import Response, Stream, header_map
+from grpc_engine import CHUNK, COMPLETE, EMBED, GENERATE, data, framed, generate, number, tokenized
 
-GENERATE = "/vllm.grpc.engine.VllmEngine/Generate"
-EMBED = "/vllm.grpc.engine.VllmEngine/Embed"
 CHAT = "/google.cloud.aiplatform.v1beta1.PredictionService/ChatCompletions"
 
 
-def varint(n):
-    out = b""
-    while n >= 128:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def number(field, n):
-    return varint(field << 3) + varint(n)
-
-
-def data(field, content):
-    return varint(field << 3 | 2) + varint(len(content)) + content
-
-
-def framed(message, compressed=False):
-    content = gzip.compress(message) if compressed else message
-    return bytes([compressed]) + struct.pack(">I", len(content)) + content
-
-
-def tokenized(*ids):
-    return data(2, data(1, b"text") + data(2, b"".join(map(varint, ids))))
-
-
-def generate(stream=False):
-    return data(1, b"r1") + tokenized(1, 300, 70_000) + data(4, number(8, 16)) + (number(5, 1) if stream else b"")
-
-
-CHUNK = data(1, data(1, varint(5)) + number(2, 7) + number(3, 1))
-COMPLETE = data(2, data(1, varint(5) * 10) + data(2, b"stop") + number(3, 7) + number(4, 10))
+def zipped(message):
+    return framed(gzip.compress(message), 1)
 
 
 def http_body(text):
@@ -84,7 +53,7 @@ def answered(epp, stream, pieces, trailers=True):
 
 @pytest.mark.parametrize("compressed", [False, True])
 def test_t8_generate_with_a_streamed_answer(epp, stream, compressed):
-    body = framed(generate(stream=True), compressed)
+    body = (zipped if compressed else framed)(generate(stream=True))
     stream.post(body, path=GENERATE, headers=[("content-type", "application/grpc"), ("te", "trailers")])
     assert stream.headers()[0]["x-gateway-destination-endpoint"] == "127.0.0.1:9100"
     assert stream.body()[0] == body
@@ -128,7 +97,7 @@ def test_a_prediction(epp, stream):
 @pytest.mark.parametrize("path, body, message", [
     (GENERATE, b"no frame", "invalid or unsupported gRPC payload"),
     (GENERATE, b"\0\xff\xff\xff\xff" + generate(), "invalid or unsupported gRPC payload"),
-    (GENERATE, framed(b"\0" * (5 << 20), True), "invalid or unsupported gRPC payload"),
+    (GENERATE, zipped(b"\0" * (5 << 20)), "invalid or unsupported gRPC payload"),
     (GENERATE, framed(data(1, b"r1")), "not supported request inputType"),
     (EMBED, framed(data(1, b"r1")), "missing tokenized input in EmbedRequest"),
     (CHAT, framed(data(1, b"e")), "ChatCompletionsRequest has no HttpBody"),

@@ -98,9 +98,9 @@ def test_the_least_version_and_chosen_suites(lab, sim, authority, certs):
             assert secure.cipher()[0] == "ECDHE-ECDSA-CHACHA20-POLY1305"
 
 
-def test_clients_that_offer_only_http2_are_refused(router, authority):
+def test_clients_that_offer_other_protocols_only_are_refused(router, authority):
     context = authority.client()
-    context.set_alpn_protocols(["h2"])
+    context.set_alpn_protocols(["spdy/3"])
     with pytest.raises(ssl.SSLError, match="(?i)no.application.protocol"):
         serial_of(router.port, context)
 

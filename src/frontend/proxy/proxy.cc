@@ -19,9 +19,7 @@ struct Proxy::State {
     explicit Purger(State& s) : state(s) {}
     void on_removed(const fleet::EndpointPtr& endpoint) override {
       for (auto& worker : state.workers)
-        worker->thread.loop().post([endpoint, &proxy = *worker->proxy] {
-          if (const auto* gone = proxy.destination(*endpoint)) proxy.client.purge(*gone);
-        });
+        worker->thread.loop().post([endpoint, &proxy = *worker->proxy] { proxy.purge(*endpoint); });
     }
     State& state;
   };
@@ -32,11 +30,12 @@ struct Proxy::State {
            const Clock& clock)
         : thread("proxy-" + std::to_string(index), index,
                  options.seed ? *options.seed + index : random_seed(), clock),
-          proxy(std::make_unique<ProxyLoop>(thread.loop(), director, options)) {
+          proxy(std::make_unique<ProxyLoop>(thread.loop(), director, options, budget)) {
       http::ServerOptions server;
       server.host = options.host;
       server.port = options.port;
       server.shared_port = true;
+      server.http2 = true;
       server.connections_max = options.connections_max;
       server.head_bytes_max = options.head_bytes_max;
       server.headers_max = options.headers_max;

@@ -8,6 +8,7 @@
 #include "base/secret.h"
 #include "base/text.h"
 
+#include "grpc/header_values.h"
 #include <algorithm>
 
 namespace llmd::frontend {
@@ -56,11 +57,14 @@ bool is_among(std::span<const HeaderField> fields, std::string_view name) {
 
 }  // namespace
 
-ProxyLoop::ProxyLoop(io::Loop& l, route::Director& shared, const ProxyOptions& o)
+ProxyLoop::ProxyLoop(io::Loop& l, route::Director& shared, const ProxyOptions& o,
+                     std::shared_ptr<io::ByteBudget> b)
     : loop(l),
       options(o),
       credentials(o.credentials ? std::make_shared<const Credentials>(*o.credentials) : nullptr),
+      budget(std::move(b)),
       client(l, client_options(o)),
+      http2_client(l, client_options(o), *budget),
       director(shared, {.executor = l,
                         .rng = l.rng(),
                         .index = l.index(),
@@ -72,17 +76,25 @@ ProxyLoop::ProxyLoop(io::Loop& l, route::Director& shared, const ProxyOptions& o
 
 ProxyLoop::~ProxyLoop() = default;
 
-const http::Destination* ProxyLoop::destination(const fleet::Endpoint& endpoint) {
-  if (endpoint.slot() >= destinations_.size()) destinations_.resize(endpoint.slot() + 1);
-  auto& known = destinations_[endpoint.slot()];
+const http::Destination* ProxyLoop::destination(const fleet::Endpoint& endpoint,
+                                                Protocol protocol) {
+  auto& destinations = destinations_[static_cast<size_t>(protocol)];
+  if (endpoint.slot() >= destinations.size()) destinations.resize(endpoint.slot() + 1);
+  auto& known = destinations[endpoint.slot()];
   if (!known || known->generation != endpoint.generation()) {
     const auto address = io::SocketAddress::parse(endpoint.spec().address, endpoint.spec().port);
     if (!address) return nullptr;
     known = http::Destination{*address, endpoint.generation(), nullptr};
     if (endpoint.spec().scheme == "https")
-      known->tls = options.upstream_tls.target(endpoint.spec());
+      known->tls = options.upstream_tls.target(
+          endpoint.spec(), protocol == Protocol::kHttp2 ? tls::kHttp2 : tls::kHttp1);
   }
   return &*known;
+}
+
+void ProxyLoop::purge(const fleet::Endpoint& endpoint) {
+  if (const auto* gone = destination(endpoint, Protocol::kHttp1)) client.purge(*gone);
+  if (const auto* gone = destination(endpoint, Protocol::kHttp2)) http2_client.purge(*gone);
 }
 
 ProxyHandler::ProxyHandler(ProxyLoop& loop)
@@ -94,9 +106,64 @@ void ProxyHandler::on_request(http::Exchange& exchange) {
   served_by_ = {};
   const auto& head = exchange.head();
   credentials_ = loop_.credentials;
+  if (head.http2 && !begin_grpc(head)) return;
   if (!authenticate(head.headers)) return;
   heard_ = heard(head.headers);
   session_.on_headers(head.target, heard_, head.framing == http::Framing::kNone);
+}
+
+/// Prepares for a gRPC request, if it is one. False: it is refused.
+bool ProxyHandler::begin_grpc(const http::RequestHead& head) {
+  if (!head.headers.get("content-type").starts_with("application/grpc")) return true;
+  grpc_ = std::make_unique<GrpcRelay>(loop_.http2_client, *this, *loop_.budget);
+  exchange_->stream_body();
+  const auto timeout = head.headers.find("grpc-timeout");
+  if (!timeout) return true;
+  const auto limit = grpc::parse_timeout(*timeout);
+  if (!limit) {
+    answer_error(400, "malformed grpc-timeout", {}, {}, head.headers.get(kRequestId));
+    return false;
+  }
+  grpc_->deadline.arm(*limit, [this] {
+    if (exchange_->ended()) return;
+    abort_call();
+    session_.on_abort();
+    end_grpc(504, "the deadline has passed");
+  });
+  return true;
+}
+
+void ProxyHandler::take_grpc(std::string_view data, bool last) {
+  const auto refuse = [this](int status, std::string_view message) {
+    abort_call();
+    session_.on_abort(schedule::EndCause::kError);
+    end_grpc(status, message);
+  };
+  switch (grpc_->take(*exchange_, data, last, loop_.options.body_bytes_max)) {
+    case GrpcRelay::Next::kMore:
+      return;
+    case GrpcRelay::Next::kDecide:
+      return session_.on_end(grpc_->first());
+    case GrpcRelay::Next::kTooLarge:
+      return refuse(413, "request message too large");
+    case GrpcRelay::Next::kNoMemory:
+      return refuse(503, "too many request bytes are buffered");
+  }
+}
+
+/// Ends a gRPC answer, begun or not, with a status of our own.
+void ProxyHandler::end_grpc(int status, std::string_view message) {
+  if (!exchange_->started())
+    return answer_error(status, message, {}, {}, exchange_->head().headers.get(kRequestId));
+  const auto code = std::to_string(grpc_status(status));
+  text_ = grpc::percent_encoded(message);
+  headers_.assign({{"grpc-status", code}, {"grpc-message", text_}});
+  exchange_->finish(headers_);
+}
+
+void ProxyHandler::abort_call() {
+  call_.abort();
+  if (grpc_) grpc_->abort();
 }
 
 /// Finds out who asks. False: the request is refused.
@@ -110,15 +177,19 @@ bool ProxyHandler::authenticate(HeaderView headers) {
   const auto& options = loop_.options;
   (key.empty() ? options.refused_without_key : options.refused_with_unknown_key).add();
   const auto id = headers.get(kRequestId);
-  write_error_body(
-      text_,
-      {.path = exchange_->head().target,
-       .status = 401,
-       .message = key.empty() ? "no API key: send it as Authorization: Bearer, or as x-api-key"
-                              : "the API key is not known",
-       .type = "invalid_request_error",
-       .code = "\"invalid_api_key\"",
-       .request_id = id});
+  const std::string_view message =
+      key.empty() ? "no API key: send it as Authorization: Bearer, or as x-api-key"
+                  : "the API key is not known";
+  if (grpc_) {
+    answer_error(401, message, {}, {}, id);
+    return false;
+  }
+  write_error_body(text_, {.path = exchange_->head().target,
+                           .status = 401,
+                           .message = message,
+                           .type = "invalid_request_error",
+                           .code = "\"invalid_api_key\"",
+                           .request_id = id});
   headers_.assign({{"Content-Type", "application/json"}, {"WWW-Authenticate", "Bearer"}});
   if (!id.empty()) headers_.push_back({kRequestId, id});
   exchange_->respond(401, headers_, text_);
@@ -147,28 +218,34 @@ HeaderView ProxyHandler::heard(HeaderView headers) {
 }
 
 void ProxyHandler::on_body(http::Exchange&, std::string_view body) {
+  if (grpc_) return take_grpc(body, false);
   session_.on_body(body);
 }
 
 void ProxyHandler::on_request_end(http::Exchange& exchange, std::string_view body) {
   if (exchange.head().framing == http::Framing::kNone) return;
+  if (grpc_) return take_grpc({}, true);
   body_ = body;
   session_.on_end(body);
 }
 
 void ProxyHandler::on_writable(http::Exchange&) {
-  call_.resume();
+  grpc_ ? grpc_->resume() : call_.resume();
+}
+
+void ProxyHandler::on_request_drained() {
+  exchange_->resume_body();
 }
 
 void ProxyHandler::on_abort(http::Exchange&) {
-  call_.abort();
+  abort_call();
   session_.on_abort();
 }
 
 void ProxyHandler::forward(const route::Forward& forward) {
   CHECK(!forward.endpoints.empty());
   const fleet::Endpoint& endpoint = *forward.endpoints[0];
-  const auto* known = loop_.destination(endpoint);
+  const auto* known = loop_.destination(endpoint, grpc_ ? Protocol::kHttp2 : Protocol::kHttp1);
   if (!SOFT_CHECK(known != nullptr))
     return session_.on_upstream_failed(route::UpstreamFailure::kConnect);
   http::Destination destination = *known;
@@ -176,12 +253,20 @@ void ProxyHandler::forward(const route::Forward& forward) {
     destination.address = *io::SocketAddress::parse(endpoint.spec().address, forward.port);
   served_by_ = endpoint.host_port();
   collect_headers(forward.set_headers);
-  collect_body(forward.splices);
   const auto& head = exchange_->head();
-  const auto host = head.headers.get("host");
+  auto host = head.headers.get("host");
+  if (host.empty()) host = served_by_;
+  if (grpc_) {
+    headers_.push_back({"te", "trailers"});
+    const http::Http2Request request = {
+        .method = head.method, .target = head.target, .authority = host, .headers = headers_};
+    if (grpc_->start(destination, request)) exchange_->resume_body();
+    return;
+  }
+  collect_body(forward.splices);
   call_.start(destination, {.method = head.method,
                             .target = head.target,
-                            .host = host.empty() ? served_by_ : host,
+                            .host = host,
                             .headers = headers_,
                             .body = pieces_,
                             .explicit_length = head.framing != http::Framing::kNone,
@@ -212,28 +297,40 @@ void ProxyHandler::collect_body(std::span<const route::Splice> splices) {
 }
 
 void ProxyHandler::reply(const route::Reply& reply) {
-  call_.abort();
-  if (exchange_->started()) return exchange_->abort();
+  abort_call();
+  if (exchange_->started())
+    return grpc_ ? end_grpc(reply.status, reply.message) : exchange_->abort();
   answer_error(reply.status, reply.message, code_name(reply.code), reply.drop_reason,
                reply.request_id);
 }
 
 void ProxyHandler::answer_error(int status, std::string_view message, std::string_view type,
                                 std::string_view drop_reason, std::string_view request_id) {
-  write_error_body(text_, {.path = exchange_->head().target,
-                           .status = status,
-                           .message = message,
-                           .type = type,
-                           .request_id = request_id});
   headers_.clear();
-  headers_.push_back({"Content-Type", "application/json"});
+  const auto code = grpc_ ? std::to_string(grpc_status(status)) : std::string();
+  if (grpc_) {
+    text_ = grpc::percent_encoded(message);
+    headers_.assign(
+        {{"content-type", "application/grpc"}, {"grpc-status", code}, {"grpc-message", text_}});
+  } else {
+    headers_.push_back({"Content-Type", "application/json"});
+    write_error_body(text_, {.path = exchange_->head().target,
+                             .status = status,
+                             .message = message,
+                             .type = type,
+                             .request_id = request_id});
+  }
   if (!drop_reason.empty()) headers_.push_back({kDropReason, drop_reason});
   if (!request_id.empty()) headers_.push_back({kRequestId, request_id});
-  exchange_->respond(status, headers_, text_);
+  if (grpc_)
+    exchange_->respond(200, headers_, {});
+  else
+    exchange_->respond(status, headers_, text_);
 }
 
 void ProxyHandler::on_sent(TimePoint offered) {
-  if (loop_.options.forward_delay)
+  // The body of a gRPC request may still be coming.
+  if (loop_.options.forward_delay && exchange_->received() != TimePoint{})
     loop_.options.forward_delay->observe(seconds(offered - exchange_->received()));
 }
 
@@ -258,6 +355,9 @@ void ProxyHandler::on_response(const http::ResponseHead& head) {
   headers_.insert(headers_.end(), set.begin(), set.end());
   headers_.push_back({kRequestId, session_.request_id()});
   if (!loop_.options.hide_endpoint) headers_.push_back({kServedEndpoint, served_by_});
+  // An answer that is only a head, as gRPC gives errors.
+  if (grpc_ && head.framing == http::Framing::kNone)
+    return exchange_->respond(head.status, headers_, {});
   const bool same_length = head.has_content_length && !session_.renaming();
   exchange_->start(head.status, headers_,
                    same_length ? std::optional(head.content_length) : std::nullopt);
@@ -267,13 +367,24 @@ void ProxyHandler::on_data(std::string_view data, bool last) {
   // The client comes first; the session reads along.
   auto* const rename = session_.renaming();
   const std::string_view passed = rename ? rename->pass(data, last) : data;
-  if ((last || !passed.empty()) && !exchange_->write(passed, last) && !last) call_.pause();
+  if ((last || !passed.empty()) && !exchange_->write(passed, last) && !last)
+    grpc_ ? grpc_->pause() : call_.pause();
   if (!data.empty()) session_.on_response_body(data);
   if (last) session_.on_response_end();
 }
 
+void ProxyHandler::on_trailers(HeaderView trailers) {
+  headers_.clear();
+  for (const auto& field : trailers)
+    if (!stays_behind_in_answer(field.name)) headers_.push_back(field);
+  exchange_->finish(headers_);
+}
+
 void ProxyHandler::on_failure(http::Failure failure) {
-  if (exchange_->started()) exchange_->abort();
+  if (exchange_->started())
+    grpc_ ? end_grpc(503, "the model server broke off its answer") : exchange_->abort();
+  // What was passed on is not kept, so no other server can have it.
+  if (grpc_ && !grpc_->can_start_again()) failure = http::Failure::kBroken;
   session_.on_upstream_failed(translate(failure));
 }
 

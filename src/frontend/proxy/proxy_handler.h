@@ -1,41 +1,55 @@
 #pragma once
 
+#include "grpc_relay.h"
 #include "headers.h"
 
 #include "frontend/proxy.h"
 #include "http/client.h"
+#include "http/http2_client.h"
 #include "http/server.h"
 #include "io/delayed_work.h"
 #include "route/director.h"
 #include "route/session.h"
 
+#include <limits>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace llmd::frontend {
 
+enum class Protocol : uint8_t { kHttp1, kHttp2 };
+
 /// What the connections of one loop share.
 struct ProxyLoop {
-  ProxyLoop(io::Loop& loop, route::Director& director, const ProxyOptions& options);
+  /// `budget` bounds the bodies of gRPC requests.
+  ProxyLoop(io::Loop& loop, route::Director& director, const ProxyOptions& options,
+            std::shared_ptr<io::ByteBudget> budget =
+                std::make_shared<io::ByteBudget>(std::numeric_limits<uint64_t>::max()));
   ~ProxyLoop();
 
   /// The address of `endpoint`, parsed once per endpoint; null when it is not an address literal.
-  const http::Destination* destination(const fleet::Endpoint& endpoint);
+  const http::Destination* destination(const fleet::Endpoint& endpoint, Protocol protocol);
+  /// Lets go of the kept connections to an endpoint that is gone.
+  void purge(const fleet::Endpoint& endpoint);
 
   io::Loop& loop;
   const ProxyOptions& options;
   CredentialsPtr credentials;  // null: none are asked for or sent
+  const std::shared_ptr<io::ByteBudget> budget;
   http::Client client;
+  http::Http2Client http2_client;
   route::LoopDirector director;
   std::unique_ptr<http::Server> server;
 
  private:
   io::DelayedWork delayed_;
-  std::vector<std::optional<http::Destination>> destinations_;  // by slot
+  std::vector<std::optional<http::Destination>> destinations_[2];  // by protocol and slot
 };
 
-/// One client connection: its session, and the call to the endpoint that serves the current
-/// request.
+/// One client connection of HTTP/1.1, or one stream of HTTP/2: its session, and the call to the
+/// endpoint that serves the current request: over HTTP/1.1, or over HTTP/2 for gRPC.
 class ProxyHandler final : public http::RequestHandler,
                            public http::CallHandler,
                            public route::SessionSink {
@@ -55,9 +69,15 @@ class ProxyHandler final : public http::RequestHandler,
   void on_inform(const http::ResponseHead& head) override;
   void on_response(const http::ResponseHead& head) override;
   void on_data(std::string_view data, bool last) override;
+  void on_trailers(HeaderView trailers) override;
+  void on_request_drained() override;
   void on_failure(http::Failure failure) override;
 
  private:
+  bool begin_grpc(const http::RequestHead& head);
+  void take_grpc(std::string_view data, bool last);
+  void end_grpc(int status, std::string_view message);
+  void abort_call();
   bool authenticate(HeaderView headers);
   HeaderView heard(HeaderView headers);
   void collect_headers(std::span<const HeaderField> set_headers);
@@ -68,6 +88,7 @@ class ProxyHandler final : public http::RequestHandler,
   ProxyLoop& loop_;
   route::Session session_;
   http::Call call_;
+  std::unique_ptr<GrpcRelay> grpc_;  // null: the request is not gRPC
   http::Exchange* exchange_ = nullptr;
   std::string_view body_;
   std::string_view served_by_;

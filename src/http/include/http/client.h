@@ -48,6 +48,10 @@ class CallHandler {
   /// With `last` the answer is complete
   /// (`data` may then be empty) and the call has ended.
   virtual void on_data(std::string_view data, bool last) = 0;
+  /// Trailers, before the last on_data(). HTTP/2 only.
+  virtual void on_trailers(HeaderView) {}
+  /// All bytes of the request are gone after Http2Call::write() had returned false.
+  virtual void on_request_drained() {}
   /// The call has ended without a complete answer.
   virtual void on_failure(Failure failure) = 0;
 

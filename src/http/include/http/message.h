@@ -23,9 +23,10 @@ struct RequestHead {
   std::string_view target;  // path with query; an absolute URL is cut down to that
   HeaderView headers;       // in wire order; values without surrounding blanks
   uint8_t minor_version = 1;
-  Framing framing = Framing::kNone;
-  uint64_t content_length = 0;  // with kLength
-  bool keep_alive = true;       // what the client asks for
+  bool http2 = false;
+  Framing framing = Framing::kNone;  // of HTTP/2: kNone, kLength, or kChunked without a length
+  uint64_t content_length = 0;       // with kLength
+  bool keep_alive = true;            // what the client asks for
   bool expects_continue = false;
 
   /// The target up to the query.

@@ -20,32 +20,32 @@
 
 namespace llmd::http {
 
-/// One request being answered. It belongs to its connection and is reused for the connection's next
-/// request; a handler may keep the reference until it has answered or on_abort() was called, and
-/// answer at any later time on the loop.
+/// One request being answered: the current one of an HTTP/1.1 connection, reused for the
+/// connection's next request, or a stream of an HTTP/2 connection. A handler may keep the reference
+/// until it has answered or on_abort() was called, and answer at any later time on the loop.
 ///
 /// An answer is either respond(), or start() followed by write() until one has `last`. Writing to
 /// an exchange that is aborted or answered does nothing. Threading: the server's loop.
 class Exchange {
  public:
   /// Valid until the exchange has ended.
-  const RequestHead& head() const;
-  io::Loop& loop() const;
-  io::SocketAddress peer() const;
+  virtual const RequestHead& head() const = 0;
+  virtual io::Loop& loop() const = 0;
+  virtual io::SocketAddress peer() const = 0;
 
   /// Makes on_body() deliver only new bytes and keep none, for handlers that pass them on.
   /// Requires: called from on_request().
-  void stream_body();
-  /// Stops and restarts the reading of a streamed body; the socket's buffer then fills and the
-  /// client has to wait.
-  void pause_body();
-  void resume_body();
+  virtual void stream_body() = 0;
+  /// Stops and restarts the reading of a streamed body; the client's window then fills and it has
+  /// to wait. At most a window's worth is delivered after pause_body().
+  virtual void pause_body() = 0;
+  virtual void resume_body() = 0;
 
   /// The whole answer at once, in one system call when the socket has room. Content-Length,
   /// Connection and (for statuses without a body) its absence are taken care of: `headers` must not
   /// hold Content-Length, Transfer-Encoding or Connection. `headers` and `body` are needed only
   /// during the call. HEAD requests get the head alone.
-  void respond(int status, std::span<const HeaderField> headers, std::string_view body);
+  virtual void respond(int status, std::span<const HeaderField> headers, std::string_view body) = 0;
   void respond(int status, std::initializer_list<HeaderField> headers, std::string_view body) {
     respond(status, std::span(headers.begin(), headers.size()), body);
   }
@@ -53,39 +53,46 @@ class Exchange {
   /// Begins a streamed answer of `length` bytes, or a chunked one when it is unknown (to an
   /// HTTP/1.0 client: up to the end of the connection). The head goes out with the first write(),
   /// or at the end of the turn without one.
-  void start(int status, std::span<const HeaderField> headers, std::optional<uint64_t> length = {});
+  virtual void start(int status, std::span<const HeaderField> headers,
+                     std::optional<uint64_t> length) = 0;
+  void start(int status, std::span<const HeaderField> headers) { start(status, headers, {}); }
   void start(int status, std::initializer_list<HeaderField> headers,
              std::optional<uint64_t> length = {}) {
     start(status, std::span(headers.begin(), headers.size()), length);
   }
-  /// Sends `data` (one chunk, when chunked); with `last` the answer is complete. What the socket
-  /// does not take is copied, so `data` is needed only during the call. Returns false when bytes
-  /// are waiting: a polite writer goes on at on_writable(). Requires: start() was called; `last`
-  /// comes exactly at `length` bytes (a shorter answer is shown as a break).
-  bool write(std::string_view data, bool last = false);
+  /// Sends `data` (one chunk, when chunked); with `last` the answer is complete. What is not taken
+  /// at once is copied, so `data` is needed only during the call. Returns false when bytes are
+  /// waiting: a polite writer goes on at on_writable(). Requires: start() was called; `last` comes
+  /// exactly at `length` bytes (a shorter answer is shown as a break).
+  virtual bool write(std::string_view data, bool last) = 0;
+  bool write(std::string_view data) { return write(data, false); }
+  /// Ends a started answer with trailers, which HTTP/1.1 clients do not get.
+  virtual void finish(std::span<const HeaderField> trailers) = 0;
   /// An interim answer (1xx) before the final one. Not sent to HTTP/1.0 clients.
-  void inform(int status, std::span<const HeaderField> headers);
+  virtual void inform(int status, std::span<const HeaderField> headers) = 0;
 
-  /// Closes the connection at once, whatever was sent so far: how a break behind us is shown to the
-  /// client. The handler hears nothing more of this exchange.
-  void abort();
+  /// Breaks the answer off at once, whatever was sent so far: how a break behind us is shown to the
+  /// client. Closes an HTTP/1.1 connection, resets an HTTP/2 stream. The handler hears nothing more
+  /// of this exchange.
+  virtual void abort() = 0;
 
   /// Bytes written but not yet taken by the socket.
-  size_t unsent() const;
-  bool started() const;
-  bool ended() const;
+  virtual size_t unsent() const = 0;
+  virtual bool started() const = 0;
+  virtual bool ended() const = 0;
   /// When the first byte of the request was read, and the last one (epoch before that).
-  TimePoint began() const;
-  TimePoint received() const;
+  virtual TimePoint began() const = 0;
+  virtual TimePoint received() const = 0;
 
  protected:
   Exchange() = default;
   ~Exchange() = default;
 };
 
-/// Answers the requests of one connection, one after the other. Made when the connection is
-/// accepted, destroyed when it has ended. Calls per exchange, in order: on_request, on_body*,
-/// on_request_end; on_writable whenever unsent bytes have gone out; on_abort at most once, last.
+/// Answers the requests of one HTTP/1.1 connection, one after the other, or the one of an HTTP/2
+/// stream. Destroyed when the connection, or the stream, has ended. Calls per exchange, in order:
+/// on_request, on_body*, on_request_end; on_writable whenever unsent bytes have gone out; on_abort
+/// at most once, last.
 ///
 /// The next request of a connection is announced only after the call in which the last answer was
 /// completed has returned to the loop.
@@ -131,18 +138,22 @@ struct ServerOptions {
   /// Bounds the request bodies that are held at a time, beyond what fits behind their heads; more
   /// get 503. One for all servers of a process. Null: no limit.
   std::shared_ptr<io::ByteBudget> body_budget;
+  /// HTTP/2 for clients that begin with its preface, or that TLS agrees on it with.
+  bool http2 = false;
+  uint32_t streams_max = 256;         // of an HTTP/2 connection at once
   std::optional<ServerProbe> probe;   // none: limits are not counted
   std::shared_ptr<tls::Context> tls;  // null: plain HTTP
 };
 
-/// An HTTP/1.1 server on one loop, with TLS or without. Requests that break the protocol are
-/// refused (400, 413, 431, 501, 505) and their connection is closed; see parser.h for what is
-/// strict. A client that goes away, half-closing included, aborts its exchange. Cost of a small
-/// request in steady state: one read, one write, no allocation. Threading: the loop's thread;
-/// construct and destroy there too, or while the loop does not run.
+/// An HTTP/1.1 server on one loop, with TLS or without, that speaks HTTP/2 on the same port where
+/// it is told to. Requests that break the protocol are refused (400, 413, 431, 501, 505) and their
+/// connection is closed; see parser.h for what is strict. A client that goes away, half-closing
+/// included, aborts its exchange. Cost of a small request in steady state: one read, one write, no
+/// allocation. Threading: the loop's thread; construct and destroy there too, or while the loop
+/// does not run.
 class Server {
  public:
-  /// Called once per connection.
+  /// Called once per HTTP/1.1 connection and per HTTP/2 stream.
   using HandlerFactory = std::move_only_function<std::unique_ptr<RequestHandler>()>;
 
   Server(io::Loop& loop, ServerOptions options, HandlerFactory factory);
@@ -156,8 +167,8 @@ class Server {
   void adopt(io::Fd connection);
 
   /// Stops accepting, closes idle connections on which no request waits, lets open exchanges finish
-  /// (each answer says `Connection: close`), and after `grace` aborts the rest. `done` runs when no
-  /// connection is left. Call once.
+  /// (each answer says `Connection: close`; HTTP/2 clients get a GOAWAY), and after `grace` aborts
+  /// the rest. `done` runs when no connection is left. Call once.
   void stop(Nanos grace, std::move_only_function<void()> done = {});
 
   size_t connections() const;
@@ -166,6 +177,8 @@ class Server {
 
  private:
   friend class ServerConnection;
+  friend class Http2Connection;
+  friend class Http2Exchange;
   struct State;
   std::unique_ptr<State> state_;
 };

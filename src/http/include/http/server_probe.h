@@ -18,6 +18,9 @@ enum class ClientLimit : uint8_t {
   kBodyTimeout,
   kRequestTimeout,
   kWriteTimeout,
+  kStreams,        // of an HTTP/2 connection at once
+  kResets,         // of HTTP/2 streams
+  kControlFrames,  // of HTTP/2
 };
 
 /// Counts how often clients met a limit: llmd_client_limits_total{limit}. Copyable; copies count
@@ -25,10 +28,13 @@ enum class ClientLimit : uint8_t {
 class ServerProbe {
  public:
   explicit ServerProbe(metric::Registry& registry);
-  void count(ClientLimit limit) const { counters_[static_cast<size_t>(limit)].add(); }
+  void count(ClientLimit limit) const { counter(limit).add(); }
+  const metric::Counter& counter(ClientLimit limit) const {
+    return counters_[static_cast<size_t>(limit)];
+  }
 
  private:
-  std::array<metric::Counter, 9> counters_;
+  std::array<metric::Counter, 12> counters_;
 };
 
 }  // namespace llmd::http

@@ -1,0 +1,93 @@
+#include "grpc_relay.h"
+
+#include <algorithm>
+
+namespace llmd::frontend {
+namespace {
+
+constexpr size_t kPrefixBytes = 5;
+
+/// The size of the message at the front of `bytes` with its frame; more than there is while that is
+/// not known.
+size_t framed_size(std::string_view bytes) {
+  if (bytes.size() < kPrefixBytes) return kPrefixBytes;
+  size_t length = 0;
+  for (size_t i = 1; i < kPrefixBytes; ++i) length = length << 8 | static_cast<uint8_t>(bytes[i]);
+  return kPrefixBytes + length;
+}
+
+}  // namespace
+
+int grpc_status(int http_status) {
+  switch (http_status) {
+    case 400:
+      return 3;  // INVALID_ARGUMENT
+    case 401:
+      return 16;  // UNAUTHENTICATED
+    case 403:
+      return 7;  // PERMISSION_DENIED
+    case 404:
+      return 5;  // NOT_FOUND
+    case 408:
+    case 504:
+      return 4;  // DEADLINE_EXCEEDED
+    case 409:
+      return 10;  // ABORTED
+    case 412:
+      return 9;  // FAILED_PRECONDITION
+    case 413:
+    case 429:
+    case 431:
+      return 8;  // RESOURCE_EXHAUSTED
+    case 500:
+      return 13;  // INTERNAL
+    case 501:
+      return 12;  // UNIMPLEMENTED
+    case 502:
+    case 503:
+      return 14;  // UNAVAILABLE
+    default:
+      return 2;  // UNKNOWN
+  }
+}
+
+GrpcRelay::Next GrpcRelay::take(http::Exchange& exchange, std::string_view data, bool last,
+                                uint64_t bytes_max) {
+  ended_ |= last;
+  if (call_.active() && whole_) {
+    passed_on_ |= !data.empty();
+    if (!call_.write(data, last)) exchange.pause_body();
+    return Next::kMore;
+  }
+  io::Buffer& into = whole_ ? rest_ : first_;
+  if (!data.empty()) {
+    if (!into) into = buffers_.take(data.size());
+    into.append(data);
+    if (first_.size() > bytes_max) return Next::kTooLarge;
+    if (!share_.resize(first_.capacity() + rest_.capacity())) return Next::kNoMemory;
+  }
+  const size_t size = framed_size(first_.view());
+  if (whole_ || (!last && first_.size() < size)) return Next::kMore;
+  whole_ = true;
+  if (first_.size() > size) {
+    rest_ = buffers_.take(first_.size() - size);
+    rest_.append(first_.view().substr(size));
+    first_.resize_down(size);
+  }
+  if (!ended_) exchange.pause_body();  // until it is known where to
+  return Next::kDecide;
+}
+
+bool GrpcRelay::start(const http::Destination& destination, http::Http2Request request) {
+  request.last = !whole_;
+  call_.start(destination, request);
+  if (request.last) return true;
+  if (rest_.size() == 0) return call_.write(first_.view(), ended_);
+  passed_on_ = true;
+  call_.write(first_.view(), false);
+  const bool room = call_.write(rest_.view(), ended_);
+  rest_.release();
+  return room;
+}
+
+}  // namespace llmd::frontend
