@@ -29,11 +29,11 @@ frontend::ExtProcOptions ext_proc_options(const EppOptions& options, size_t loop
   if (options.connections_per_peer > 0)
     o.limits.peer_limit =
         std::make_shared<io::PeerLimit>(options.connections_per_peer, random_seed());
-  o.limits.streams_max = options.streams_max;
+  o.limits.streams_max = options.http2.streams_max;
   o.limits.header_list_bytes_max = static_cast<uint32_t>(options.header_list_bytes_max);
   o.limits.message_bytes_max = options.message_bytes_max;
-  o.limits.resets_per_second = options.resets_per_second;
-  o.limits.control_frames_per_second = options.control_frames_per_second;
+  o.limits.resets_per_second = options.http2.resets_per_second;
+  o.limits.control_frames_per_second = options.http2.control_frames_per_second;
   o.body_bytes_max = static_cast<uint64_t>(options.body_bytes_max);
   o.buffered_bytes_max = static_cast<uint64_t>(options.buffered_bytes_max);
   o.lean_headers = options.lean_headers;

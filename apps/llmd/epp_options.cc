@@ -95,16 +95,8 @@ void add_own_flags(CLI::App& app, EppOptions& o) {
       ->default_str("send");
   add_quantity(app, "--max-buffered-bytes", o.buffered_bytes_max,
                "of all peers together; requests beyond it get 503");
-  app.add_option("--max-streams", o.streams_max, "concurrent streams of a connection")
-      ->check(CLI::Range(1u, 1'000'000u));
+  add_http2_limits(app, o.http2);
   add_quantity(app, "--max-header-list", o.header_list_bytes_max, "of a call, uncompressed");
-  app.add_option("--max-resets-per-second", o.resets_per_second,
-                 "streams that a peer may reset unanswered; ten times that at once; more ends its "
-                 "connection")
-      ->check(CLI::Range(1u, 1'000'000u));
-  app.add_option("--max-control-frames-per-second", o.control_frames_per_second,
-                 "the same for PING, SETTINGS, PRIORITY and empty frames")
-      ->check(CLI::Range(1u, 1'000'000u));
   app.add_option("--max-connections", o.connections_max, "per loop; 0: no limit");
   app.add_option("--max-connections-per-peer", o.connections_per_peer,
                  "more from one proxy's address are closed; 0: no limit");

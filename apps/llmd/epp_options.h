@@ -26,10 +26,7 @@ struct EppOptions : PickerOptions {
 
   uint64_t message_bytes_max = 4u << 20;
   int64_t buffered_bytes_max = int64_t{4} << 30;
-  uint32_t streams_max = 256;
   int64_t header_list_bytes_max = 64 * 1024;
-  uint32_t resets_per_second = 100;
-  uint32_t control_frames_per_second = 100;
   size_t connections_max = 0;
   size_t connections_per_peer = 0;
 };

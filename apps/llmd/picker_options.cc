@@ -112,6 +112,19 @@ void add_removed_flags(CLI::App& app) {
 
 }  // namespace
 
+void add_http2_limits(CLI::App& app, PickerOptions::Http2& http2) {
+  const auto range = CLI::Range(1u, 1'000'000u);
+  app.add_option("--max-streams", http2.streams_max, "concurrent streams of an HTTP/2 connection")
+      ->check(range);
+  app.add_option("--max-resets-per-second", http2.resets_per_second,
+                 "streams that an HTTP/2 peer may reset unanswered; ten times that at once; more "
+                 "ends its connection")
+      ->check(range);
+  app.add_option("--max-control-frames-per-second", http2.control_frames_per_second,
+                 "the same for PING, SETTINGS, PRIORITY and empty frames")
+      ->check(range);
+}
+
 void add_duration(CLI::App& app, const char* name, Nanos& value, const char* help) {
   app.add_option_function<std::string>(
          name,

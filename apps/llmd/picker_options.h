@@ -21,6 +21,13 @@ namespace llmd {
 /// What every serving command can be told. Names and defaults are those of the reference where it
 /// has the flag (spec 01 §10).
 struct PickerOptions {
+  /// What an HTTP/2 peer may ask of its connection.
+  struct Http2 {
+    uint32_t streams_max = 256;
+    uint32_t resets_per_second = 100;
+    uint32_t control_frames_per_second = 100;
+  } http2;
+
   std::string config_file;
   std::string config_text;
   bool allow_experimental_plugins = false;
@@ -59,6 +66,7 @@ struct PickerOptions {
 };
 
 /// Flags whose values have a unit.
+void add_http2_limits(CLI::App& app, PickerOptions::Http2& http2);
 void add_duration(CLI::App& app, const char* name, Nanos& value, const char* help);
 /// A Kubernetes quantity above 0.
 void add_quantity(CLI::App& app, const char* name, int64_t& value, const char* help);

@@ -26,6 +26,9 @@ frontend::ProxyOptions proxy_options(const RouterOptions& options, PickerProcess
   o.headers_max = options.headers_max;
   o.connections_max = options.connections_max;
   o.connections_per_peer = options.connections_per_peer;
+  o.streams_max = options.http2.streams_max;
+  o.resets_per_second = options.http2.resets_per_second;
+  o.control_frames_per_second = options.http2.control_frames_per_second;
   o.buffered_bytes_max = static_cast<uint64_t>(options.buffered_bytes_max);
   o.probe.emplace(picker.metrics());
   o.head_timeout = options.header_timeout;

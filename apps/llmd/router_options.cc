@@ -21,6 +21,7 @@ std::optional<int> parse_router_options(RouterOptions& o, int argc, char** argv)
                  "more from one client address are closed; 0: no limit");
   add_quantity(app, "--max-buffered-bytes", o.buffered_bytes_max,
                "of request bodies, of all clients together; requests beyond it get 503");
+  add_http2_limits(app, o.http2);
   app.add_flag("--hide-served-endpoint", o.hide_served_endpoint,
                "do not tell clients which endpoint answered");
 

@@ -29,7 +29,9 @@ http2::Limits limits_of(const ServerOptions& options) {
   return {.streams_max = options.streams_max,
           .header_list_bytes_max = static_cast<uint32_t>(options.head_bytes_max),
           .stream_window_bytes = kStreamWindowBytes,
-          .connection_window_bytes = kConnectionWindowBytes};
+          .connection_window_bytes = kConnectionWindowBytes,
+          .resets_per_second = options.resets_per_second,
+          .control_frames_per_second = options.control_frames_per_second};
 }
 
 http2::Counters counters_of(const ServerOptions& options) {

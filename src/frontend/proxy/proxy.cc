@@ -36,6 +36,9 @@ struct Proxy::State {
       server.port = options.port;
       server.shared_port = true;
       server.http2 = true;
+      server.streams_max = options.streams_max;
+      server.resets_per_second = options.resets_per_second;
+      server.control_frames_per_second = options.control_frames_per_second;
       server.connections_max = options.connections_max;
       server.head_bytes_max = options.head_bytes_max;
       server.headers_max = options.headers_max;

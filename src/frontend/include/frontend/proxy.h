@@ -18,8 +18,8 @@ namespace llmd::route {
 class Director;
 }
 
-/// The embedded reverse proxy: HTTP/1.1 in, a route::Session per request, HTTP/1.1 out to the
-/// chosen endpoint.
+/// The embedded reverse proxy: HTTP/1.1 and HTTP/2 in, a route::Session per request, HTTP/1.1 out
+/// to the chosen endpoint, or HTTP/2 for gRPC.
 namespace llmd::frontend {
 
 struct ProxyOptions {
@@ -29,8 +29,11 @@ struct ProxyOptions {
   size_t connections_max = 0;    // of clients, per loop; 0: no limit
   uint64_t body_bytes_max = 512u << 20;  // of a request; beyond it: 413
   size_t head_bytes_max = 64 * 1024;
-  size_t headers_max = 256;                         // lines
-  size_t connections_per_peer = 0;                  // over all loops; 0: no limit
+  size_t headers_max = 256;         // lines
+  size_t connections_per_peer = 0;  // over all loops; 0: no limit
+  uint32_t streams_max = 256;       // these three as in http::ServerOptions
+  uint32_t resets_per_second = 100;
+  uint32_t control_frames_per_second = 100;
   uint64_t buffered_bytes_max = uint64_t{4} << 30;  // of request bodies, over all loops
   std::optional<http::ServerProbe> probe;           // counts limits that clients meet
   Nanos head_timeout = std::chrono::seconds(10);

@@ -33,8 +33,8 @@ class Exchange {
   virtual io::Loop& loop() const = 0;
   virtual io::SocketAddress peer() const = 0;
 
-  /// Makes on_body() deliver only new bytes and keep none, for handlers that pass them on.
-  /// Requires: called from on_request().
+  /// Makes on_body() deliver only new bytes and keep none, for handlers that pass them on. How
+  /// large an HTTP/2 body may become is then theirs to say. Requires: called from on_request().
   virtual void stream_body() = 0;
   /// Stops and restarts the reading of a streamed body; the client's window then fills and it has
   /// to wait. At most a window's worth is delivered after pause_body().
@@ -140,7 +140,12 @@ struct ServerOptions {
   std::shared_ptr<io::ByteBudget> body_budget;
   /// HTTP/2 for clients that begin with its preface, or that TLS agrees on it with.
   bool http2 = false;
-  uint32_t streams_max = 256;         // of an HTTP/2 connection at once
+  uint32_t streams_max = 256;  // of an HTTP/2 connection at once
+  /// Streams that a client may reset before they were answered, and PING, SETTINGS, PRIORITY and
+  /// empty DATA frames that it may send, on average after a burst of ten seconds' worth; more ends
+  /// its connection.
+  uint32_t resets_per_second = 100;
+  uint32_t control_frames_per_second = 100;
   std::optional<ServerProbe> probe;   // none: limits are not counted
   std::shared_ptr<tls::Context> tls;  // null: plain HTTP
 };
