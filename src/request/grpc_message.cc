@@ -104,6 +104,7 @@ void GrpcUsageScan::begin_message() {
   good_ = compressed_ || prefix_[0] == 0;
   inflated_ = false;
   walk_.begin();
+  start_message();
   if (!compressed_) return;
   if (inflate_)
     inflate_->restart();
@@ -117,11 +118,15 @@ void GrpcUsageScan::feed_message(std::string_view part) {
     good_ = walk_.feed(part);
     return;
   }
+  if (inflated_) {  // bytes behind the gzip stream
+    good_ = false;
+    return;
+  }
   std::array<char, kInflateStep> step;
   while (good_) {
     auto result = ArenaInflate::Result::kMore;
     const size_t n = inflate_->inflate(part, step, result);
-    good_ = result != ArenaInflate::Result::kBad && walk_.feed({step.data(), n});
+    good_ = walk_.feed({step.data(), n}) && result != ArenaInflate::Result::kBad;
     if (result == ArenaInflate::Result::kEnd) {
       inflated_ = true;
       good_ = good_ && part.empty();

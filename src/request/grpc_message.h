@@ -51,7 +51,8 @@ class GrpcUsageScan : public UsageScan, protected codec::ProtoSink {
   explicit GrpcUsageScan(Arena& arena) : arena_(arena), walk_(*this) {}
   ~GrpcUsageScan() = default;
 
-  /// A message has come whole.
+  virtual void start_message() {}
+  /// The message has come whole and is well-formed.
   virtual void end_message() = 0;
 
  private:

@@ -209,6 +209,26 @@ TEST(VllmGrpc, ReadsUsageHoweverTheAnswerIsCut) {
   }
 }
 
+TEST(VllmGrpc, AMalformedMessageCountsForNothing) {
+  const auto counts = proto([](ProtoWriter& w) {
+    w.message(2, [&] {
+      w.varint(3, 7);
+      w.varint(4, 10);
+    });
+  });
+  for (const auto& bad : {framed(counts + "\xff"), framed(gzip(counts) + "x", 1),
+                          framed(gzip(counts).substr(0, gzip(counts).size() - 1), 1)})
+    for (const size_t step : {size_t{1}, bad.size()}) {
+      Arena arena;
+      UsageScan* scan = scan_vllm_grpc_usage(kGenerate, arena);
+      for (size_t at = 0; at < bad.size(); at += step) scan->feed(bad.substr(at, step));
+      EXPECT_FALSE(scan->usage().present);
+      scan->feed(framed("\x12\x02\x18\x05"));  // knows nothing of the one before
+      EXPECT_EQ(scan->usage().prompt_tokens, 5);
+      EXPECT_EQ(scan->usage().completion_tokens, 0);
+    }
+}
+
 TEST(VllmGrpc, AnAnswerWithoutCountsHasNoUsage) {
   Arena arena;
   UsageScan* scan = scan_vllm_grpc_usage(kGenerate, arena);

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 namespace llmd::request {
 namespace {
@@ -144,8 +143,9 @@ class VllmUsage final : public GrpcUsageScan {
       counts_[field - first] = count;
   }
 
+  void start_message() override { counts_ = {}; }
   void end_message() override {
-    const auto [prompt, completion, cached] = std::exchange(counts_, {});
+    const auto [prompt, completion, cached] = counts_;
     if (prompt == 0 && completion == 0) return;
     if (prompt != 0) usage_.prompt_tokens = prompt;
     if (completion != 0) usage_.completion_tokens = completion;
