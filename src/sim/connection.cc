@@ -42,6 +42,7 @@ void Connection::respond(http::Exchange& x, int status, std::string_view type,
 }
 
 void Connection::refuse(http::Exchange& x, const ApiError& error) {
+  if (grpc_) return grpc_refuse(x, error);
   respond(x, error.status, "application/json", error_body(error));
 }
 
@@ -58,10 +59,7 @@ void Connection::generate(http::Exchange& x, std::string_view body, bool chat) {
   std::string id = e.next_id();
   if (const auto given = headers.get("x-request-id"); !given.empty()) id = given;
   if (e.config.enable_request_id_headers) request_id_ = id;
-  if (const auto wanted = headers.find("x-return-error"))
-    return refuse(x, requested_error(*wanted));
-  Draws failure_draws = draws.sub(0);
-  if (const auto failure = inject_failure(e.config, failure_draws)) return refuse(x, *failure);
+  if (const auto failure = fail_on_request(x, draws)) return refuse(x, *failure);
 
   const std::string model = requested_model(parsed);
   const bool base = e.serves(model);
@@ -69,14 +67,25 @@ void Connection::generate(http::Exchange& x, std::string_view body, bool chat) {
   if (!base && adapter < 0)
     return refuse(x, {404, fmt::format("The model `{}` does not exist.", model)});
   if (const auto error = read_generation(parsed, chat, request_)) return refuse(x, *error);
-  if (const auto error = check_context(request_, e.config.max_model_len)) return refuse(x, *error);
-  if (!e.engine.accepts(request_.prompts.size() * request_.n)) {
-    e.engine.count_rejected();
-    return refuse(x, {429, "Failed to enqueue request, waiting requests queue is full"});
-  }
+  if (const auto error = check_room()) return refuse(x, *error);
   head_ = {chat, (chat ? "chatcmpl-" : "cmpl-") + id + (chat ? "" : "-0"),
            adapter < 0 ? e.config.display_model() : model, e.unix_seconds()};
   begin(x, adapter, draws);
+}
+
+/// The failure that the request asks for, or that is drawn for it.
+std::optional<ApiError> Connection::fail_on_request(http::Exchange& x, const Draws& draws) {
+  if (const auto wanted = x.head().headers.find("x-return-error")) return requested_error(*wanted);
+  Draws failure_draws = draws.sub(0);
+  return inject_failure(endpoint_.config, failure_draws);
+}
+
+/// Why the request that was read does not fit, if it does not.
+std::optional<ApiError> Connection::check_room() const {
+  if (auto error = check_context(request_, endpoint_.config.max_model_len)) return error;
+  if (endpoint_.engine.accepts(request_.prompts.size() * request_.n)) return std::nullopt;
+  endpoint_.engine.count_rejected();
+  return ApiError{429, "Failed to enqueue request, waiting requests queue is full"};
 }
 
 namespace {
@@ -145,6 +154,7 @@ void Connection::on_progress(Sequence& sequence) {
                          "the kv cache does not have sufficient capacity to store this request"};
     cancel();
     if (!started_) return refuse(*std::exchange(exchange_, nullptr), error);
+    if (grpc_) return grpc_finish(&error);
     if (send(events_.error(error))) send(StreamEvents::kDone, true);
     return;
   }
@@ -155,6 +165,7 @@ void Connection::on_progress(Sequence& sequence) {
 }
 
 void Connection::answer() {
+  if (grpc_) return grpc_answer();
   // The connection's next request may begin inside respond(), so nothing is touched after it.
   http::Exchange& x = *std::exchange(exchange_, nullptr);
   std::string& body = endpoint_.scratch;
@@ -171,6 +182,7 @@ bool Connection::send(std::string_view event, bool last) {
 }
 
 void Connection::stream(Choice& choice) {
+  if (grpc_) return grpc_stream(choice);
   if (!started_) {
     started_ = true;
     exchange_->start(200, answer_headers("text/event-stream; charset=utf-8"));

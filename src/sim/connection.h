@@ -44,7 +44,12 @@ class Connection final : public http::RequestHandler, private SequenceOwner {
   void show_admin(http::Exchange& x, std::string_view);
   void change_admin(http::Exchange& x, std::string_view body);
 
+  void grpc_generate(http::Exchange& x, std::string_view body);
+  void grpc_model_info(http::Exchange& x, std::string_view);
+
   void generate(http::Exchange& x, std::string_view body, bool chat);
+  std::optional<ApiError> fail_on_request(http::Exchange& x, const Draws& draws);
+  std::optional<ApiError> check_room() const;
   void begin(http::Exchange& x, int32_t adapter, Draws draws);
   void on_progress(Sequence& sequence) override;
   void stream(Choice& choice);
@@ -52,6 +57,12 @@ class Connection final : public http::RequestHandler, private SequenceOwner {
   void cancel();
   /// Writes one event; false when the exchange ended in the meantime.
   bool send(std::string_view event, bool last = false);
+  // In grpc_connection.cc.
+  void grpc_answer();
+  void grpc_stream(Choice& choice);
+  void grpc_finish(const ApiError* error);
+  void grpc_refuse(http::Exchange& x, const ApiError& error);
+
   void respond(http::Exchange& x, int status, std::string_view type, std::string_view body);
   void refuse(http::Exchange& x, const ApiError& error);
   std::vector<HeaderField> answer_headers(std::string_view type) const;
@@ -62,6 +73,7 @@ class Connection final : public http::RequestHandler, private SequenceOwner {
   std::vector<Choice> choices_;
   size_t open_choices_ = 0;
   bool started_ = false;  // the stream's head is out
+  bool grpc_ = false;     // the current request is a gRPC call
   AnswerHead head_;
   std::string request_id_;  // echoed as a header when that is on
   StreamEvents events_;

@@ -1,5 +1,6 @@
 #include "admin.h"
 #include "connection.h"
+#include "grpc_api.h"
 
 #include "base/text.h"
 #include "sim/tokenizer.h"
@@ -28,6 +29,8 @@ const Connection::Route* Connection::find_route(std::string_view path) {
       {"/health", &C::ok},
       {"/health/ready", &C::ready},
       {"/v1/models", &C::models},
+      {kGrpcGenerate, nullptr, &C::grpc_generate},
+      {kGrpcModelInfo, nullptr, &C::grpc_model_info},
       {"/ping", &C::ok, &C::ok},
       {"/version", &C::version},
       {"/load", &C::load},
@@ -43,6 +46,7 @@ const Connection::Route* Connection::find_route(std::string_view path) {
 }
 
 void Connection::on_request(http::Exchange& x) {
+  grpc_ = false;
   const uint64_t most = uint64_t(endpoint_.config.max_request_body_size_mb) << 20;
   if (x.head().framing == http::Framing::kLength && x.head().content_length > most)
     refuse(x, {413, fmt::format("Request body of {} bytes is larger than {} MiB",
@@ -51,7 +55,9 @@ void Connection::on_request(http::Exchange& x) {
 
 void Connection::on_request_end(http::Exchange& x, std::string_view body) {
   request_id_.clear();
+  grpc_ = x.head().http2 && x.head().headers.get("content-type").starts_with("application/grpc");
   const Route* route = find_route(x.head().path());
+  if (grpc_ && !route) return refuse(x, {501, "unknown method"});
   if (!route) return respond(x, 404, "application/json", R"({"detail":"Not Found"})");
   const bool reads = x.head().method == "GET" || x.head().method == "HEAD";
   const auto handle = reads ? route->get : x.head().method == "POST" ? route->post : nullptr;

@@ -28,6 +28,7 @@ struct Server::State {
     o.port = plan.port;
     o.body_bytes_max = uint64_t(plan.config.max_request_body_size_mb) << 20;
     o.idle_timeout = std::chrono::hours(1);
+    o.http2 = true;
     o.tls = std::move(tls);
     return o;
   }
@@ -77,6 +78,7 @@ namespace {
 Result<std::shared_ptr<tls::Context>> make_tls(const ServerConfig& config) {
   if (!config.secure()) return nullptr;
   tls::ServerOptions options;
+  options.protocols = {tls::kHttp2, tls::kHttp1};
   options.certificate_file = config.ssl_certfile;
   options.key_file = config.ssl_keyfile;
   if (config.self_signed_certs) {

@@ -7,7 +7,7 @@ import h2.events
 import pytest
 from grpc_engine import CHUNK, COMPLETE, EMBED, GENERATE, Engine, call, channel_to, data, framed, generate, number, tokenized
 from h2_peer import Peer
-from process import eventually
+from process import MODEL, eventually
 from tls import Authority
 
 CONFIG = """apiVersion: llm-d.ai/v1alpha1
@@ -210,3 +210,19 @@ def test_many_calls_share_connections(lab):
         pending = [call(channel, kind="unary_unary").future(generate(i), timeout=60) for i in range(1, 301)]
         assert {f.result() for f in pending} == {COMPLETE}
     assert len(server.calls) == 300
+
+
+def test_the_simulator_behind_the_router(lab):
+    sim = lab.sim(2)
+    front = lab.router(sim.urls, config_text=CONFIG)
+    for port in (sim.port, front.port):
+        with channel_to(port) as channel:
+            messages = list(call(channel)(generate(*range(1, 100), stream=True), timeout=20))
+            assert len(messages) > 1 and all(m[0] == 0x0a for m in messages[:-1]) and messages[-1][0] == 0x12
+            whole, = call(channel)(data(3, b"Hello world"), timeout=20)
+            assert whole[0] == 0x12
+            info = call(channel, "/vllm.grpc.engine.VllmEngine/GetModelInfo", "unary_unary")(b"", timeout=20)
+            assert MODEL.encode() in info
+            assert failing(channel, request=b"\x1a\x05x" if port == sim.port else data(4, b"")).code() == grpc.StatusCode.INVALID_ARGUMENT
+            assert failing(channel, method="/vllm.grpc.engine.VllmEngine/None").code() == grpc.StatusCode.UNIMPLEMENTED
+    eventually("usage is read", lambda: used(front, "input") == 99 + 2)
