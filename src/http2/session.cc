@@ -146,6 +146,7 @@ struct Callbacks {
     if (stream.trailers_.empty()) return static_cast<ssize_t>(n);
     *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
     std::vector<HeaderField> trailers;
+    trailers.reserve(stream.trailers_.size());
     for (const auto& [name, value] : stream.trailers_) trailers.push_back({name, value});
     const auto& nv = static_cast<Session*>(user)->fields(trailers);
     SOFT_CHECK(nghttp2_submit_trailer(session, id, nv.data(), nv.size()) == 0);

@@ -80,8 +80,7 @@ std::optional<std::string_view> grpc_message(std::string_view body, Arena& arena
 void GrpcUsageScan::feed(std::string_view chunk) {
   while (!chunk.empty()) {
     if (prefix_size_ < kPrefixBytes) {
-      const size_t n = std::min(kPrefixBytes - prefix_size_, chunk.size());
-      std::copy_n(chunk.data(), n, prefix_.data() + prefix_size_);
+      const size_t n = chunk.copy(prefix_.data() + prefix_size_, kPrefixBytes - prefix_size_);
       prefix_size_ += n;
       chunk.remove_prefix(n);
       if (prefix_size_ < kPrefixBytes) return;

@@ -226,3 +226,17 @@ def test_the_simulator_behind_the_router(lab):
             assert failing(channel, request=b"\x1a\x05x" if port == sim.port else data(4, b"")).code() == grpc.StatusCode.INVALID_ARGUMENT
             assert failing(channel, method="/vllm.grpc.engine.VllmEngine/None").code() == grpc.StatusCode.UNIMPLEMENTED
     eventually("usage is read", lambda: used(front, "input") == 99 + 2)
+
+
+def test_calls_with_a_common_prefix_go_to_one_server(lab):
+    front = lab.router([engine(lab).url for _ in range(4)], config_text=CONFIG + """plugins: [{type: prefix-cache-scorer}, {type: max-score-picker}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: prefix-cache-scorer}, {pluginRef: max-score-picker}]}]
+""")
+    with channel_to(front.port) as channel:
+        def server_of(first):
+            _, details = call(channel, kind="unary_unary").with_call(generate(*range(first, first + 1000)), timeout=20)
+            return dict(details.initial_metadata())["x-llm-d-served-endpoint"]
+        homes = {first: server_of(first) for first in (1, 10_000, 20_000, 30_000)}
+        assert len(set(homes.values())) == 4
+        for first, home in list(homes.items()) * 3:
+            assert server_of(first) == home
