@@ -87,6 +87,7 @@ Result<Loaded> load(std::string_view text, std::string_view file, const Environm
   audit(document, instances, wiring, environment, *pipeline);
 
   hand_over(instances, *pipeline);
+  pipeline->outline = schedule::outline_of(*pipeline);
   subscribe(wiring, environment.fleet, *pipeline);
   return Loaded{
       .pipeline = std::move(pipeline), .document = std::move(document), .discovery = finder};

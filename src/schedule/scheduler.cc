@@ -1,10 +1,12 @@
 #include "base/check.h"
+#include "schedule/decision_notes.h"
 #include "schedule/pipeline.h"
 #include "schedule/stopwatch.h"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 namespace llmd::schedule {
 namespace {
@@ -41,7 +43,7 @@ std::unexpected<Error> untyped(std::string_view why) {
   return fail(Code::kResourceExhausted, "failed to find target endpoint: " + std::string(why));
 }
 
-/// Runs the profiles of one request. `scratch` holds one scorer's answer at a time.
+/// Runs the profiles of one request.
 class Run {
  public:
   Run(RequestContext& context, const Pipeline& pipeline) : context_(context), pipeline_(pipeline) {}
@@ -63,13 +65,14 @@ class Run {
     size_t ran = 0;
     for (;;) {
       const size_t count = pipeline_.handler.plugin->next(context_, wanted);
-      pipeline_.handler.duration.observe(stopwatch_.lap());
+      const double seconds = observed(pipeline_.handler.duration);
+      if (context_.notes) context_.notes->handler += static_cast<float>(seconds);
       if (count == 0) break;
       const size_t before = ran;
       for (const uint16_t index : wanted.first(count)) {
         CHECK(index < pipeline_.profiles.size());
         if (context_.results[index].ran) continue;
-        run_profile(pipeline_.profiles[index], context_.results[index]);
+        run_profile(index);
         ++ran;
       }
       if (ran == before)
@@ -80,7 +83,10 @@ class Run {
     return {};
   }
 
-  void run_profile(const Profile& profile, ProfileResult& result) {
+  void run_profile(uint16_t index) {
+    const Profile& profile = pipeline_.profiles[index];
+    ProfileResult& result = context_.results[index];
+    take_notes(profile, index);
     trace::Stage stage(context_.trace, "run_scheduler_profile", trace::Scope::kScheduling);
     stage.set("llm_d.epp.scheduling.profile.name", profile.name);
     name_request(stage);
@@ -95,13 +101,39 @@ class Run {
     result.failed = result.targets.empty();
   }
 
+  /// Points notes_ at the profile's notes, with room for its filters and costs.
+  void take_notes(const Profile& profile, uint16_t index) {
+    if (!context_.notes) return;
+    notes_ = &context_.notes->profiles[index];
+    costs_ = context_.arena.array<float>(profile.filters.size() + profile.scorers.size() + 1);
+    notes_->seconds = costs_;
+    if (!profile.filters.empty())
+      notes_->passed = context_.arena.array<uint16_t>(context_.candidates.size());
+  }
+
+  /// Seconds of the step that ends now, which is `duration`'s.
+  double observed(const metric::Histogram& duration) {
+    const double seconds = stopwatch_.lap();
+    duration.observe(seconds);
+    return seconds;
+  }
+
+  /// The same for a step of the profile, which is noted.
+  void end_step(const metric::Histogram& duration) {
+    const double seconds = observed(duration);
+    if (!notes_) return;
+    costs_[0] = static_cast<float>(seconds);
+    costs_ = costs_.subspan(1);
+  }
+
   std::span<const uint32_t> pick(const Profile& profile, std::span<const uint32_t> selected,
                                  std::span<const double> totals) {
     trace::Stage stage(context_.trace, "pick_endpoints", trace::Scope::kScheduling);
     stage.set("llm_d.epp.picker.candidate_endpoints", selected.size());
     const auto picked = context_.arena.array<uint32_t>(selected.size());
     const size_t count = profile.picker.plugin->pick(context_, selected, totals, picked);
-    profile.picker.duration.observe(stopwatch_.lap());
+    end_step(profile.picker.duration);
+    if (notes_) notes_->turn = std::exchange(context_.notes->turn, {});
     CHECK(count <= picked.size());
     if (stage && count > 0)
       stage.set("llm_d.epp.picker.top_endpoints",
@@ -123,9 +155,11 @@ class Run {
     for (const auto& step : profile.filters) {
       if (selected.empty()) break;
       const size_t left = step.plugin->filter(context_, selected);
-      step.duration.observe(stopwatch_.lap());
+      end_step(step.duration);
       CHECK(left <= selected.size());
       selected = selected.first(left);
+      if (notes_)
+        for (const uint32_t survivor : selected) ++notes_->passed[survivor];
     }
     stage.set("llm_d.epp.filter.filtered_endpoints", selected.size());
     return selected;
@@ -137,18 +171,28 @@ class Run {
     stage.set("llm_d.epp.scorer.count", profile.scorers.size());
     stage.set("llm_d.epp.scoring.candidate_endpoints", selected.size());
     const auto totals = context_.arena.array<double>(selected.size());
-    if (scratch_.empty()) scratch_ = context_.arena.array<double>(context_.candidates.size());
-    const auto scores = scratch_.first(selected.size());
-    for (const auto& step : profile.scorers) {
+    if (notes_)
+      notes_->scores = context_.arena.array<double>(profile.scorers.size() * selected.size());
+    for (size_t i = 0; i < profile.scorers.size(); ++i) {
+      const auto& step = profile.scorers[i];
+      const auto scores = room_for_scores(i, selected.size());
       trace::Stage scorer(context_.trace, "llm_d.epp.scorer.", step.plugin->type(),
                           trace::Scope::kPlugins);
-      std::ranges::fill(scores, 0.0);
       step.plugin->score(context_, selected, scores);
       if (scorer) describe(scorer, step, scores);
       add_weighted(scores, step.weight, totals);
-      step.duration.observe(stopwatch_.lap());
+      end_step(step.duration);
     }
     return totals;
+  }
+
+  /// Zeros for the answer of one scorer: where it is kept, or where the last one's was.
+  std::span<double> room_for_scores(size_t scorer, size_t count) {
+    if (notes_) return notes_->scores.subspan(scorer * count, count);
+    if (scratch_.empty()) scratch_ = context_.arena.array<double>(context_.candidates.size());
+    const auto scores = scratch_.first(count);
+    std::ranges::fill(scores, 0.0);
+    return scores;
   }
 
   static void describe(trace::Stage& stage, const auto& step, std::span<const double> scores) {
@@ -176,7 +220,9 @@ class Run {
   RequestContext& context_;
   const Pipeline& pipeline_;
   Stopwatch stopwatch_;
-  std::span<double> scratch_;
+  std::span<double> scratch_;      // one scorer's answer at a time
+  ProfileNotes* notes_ = nullptr;  // of the profile that runs; null: none are taken
+  std::span<float> costs_;         // in them, of the steps to come
 };
 
 }  // namespace
@@ -189,6 +235,9 @@ void prepare(RequestContext& context, const Pipeline& pipeline) {
   context.request_headers = HeaderEdits(context.arena);
   context.response_headers = HeaderEdits(context.arena);
   context.forward_port = 0;
+  if (!context.notes) return;
+  context.notes->producers = context.arena.array<float>(pipeline.producers.size());
+  context.notes->profiles = context.arena.array<ProfileNotes>(pipeline.profiles.size());
 }
 
 void HeaderEdits::set(std::string_view name, std::string_view value) {

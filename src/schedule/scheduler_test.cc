@@ -1,3 +1,4 @@
+#include "schedule/decision_notes.h"
 #include "schedule/stopwatch.h"
 #include "schedule/testing.h"
 
@@ -93,6 +94,30 @@ TEST_F(Scheduler, SumsClampedScoresByWeight) {
   const auto totals = harness.context.results[0].totals;
   EXPECT_EQ(std::vector(totals.begin(), totals.end()), (std::vector{1.0, 2.75, 3.0}));
   EXPECT_EQ(&harness.context.target(), harness.endpoints[2].get());
+}
+
+TEST_F(Scheduler, TakesNotesOfFiltersScoresAndCosts) {
+  const Drop nobody([](uint32_t) { return false; });
+  const Drop second([](uint32_t c) { return c == 1; });
+  const Fixed scorer({0.5, 1, 2.0});
+  add(nobody);
+  add(second);
+  add(scorer, 2);
+  DecisionNotes notes;
+  auto& context = harness.context;
+  context.notes = &notes;
+  const auto candidates = context.candidates;
+  prepare(context, pipeline);
+  context.candidates = candidates;
+  ASSERT_TRUE(run_scheduler(context, pipeline));
+  const auto& of_profile = notes.profiles[0];
+  EXPECT_EQ(std::vector(of_profile.passed.begin(), of_profile.passed.end()),
+            (std::vector<uint16_t>{2, 1, 2}));
+  EXPECT_EQ(std::vector(of_profile.scores.begin(), of_profile.scores.end()),
+            (std::vector{0.5, 2.0}));
+  EXPECT_EQ(of_profile.seconds.size(), 4u) << "two filters, a scorer, the picker";
+  EXPECT_EQ(context.results[0].totals[1], 2.0) << "totals are of clamped scores";
+  context.notes = nullptr;
 }
 
 TEST_F(Scheduler, AddsInProfileOrderInDoubles) {

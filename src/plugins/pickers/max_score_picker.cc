@@ -2,6 +2,7 @@
 #include "rotation.h"
 
 #include "plugin/registry.h"
+#include "schedule/decision_notes.h"
 #include "schedule/interfaces.h"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ class MaxScorePicker final : public schedule::Picker {
       for (uint32_t i = 0; i < selected.size(); ++i) seen[i] = rotation_->see(endpoint(i));
       std::iota(picked.begin(), picked.end(), 0u);
       std::ranges::partial_sort(picked, picked.begin() + static_cast<ptrdiff_t>(count), before);
-    } while (!rotation_->take(endpoint(picked[0]), seen[picked[0]]));
+    } while (!take(context, endpoint(picked[0]), seen[picked[0]]));
     for (uint32_t& at : picked.first(count)) at = selected[at];
     return count;
   }
@@ -60,8 +61,16 @@ class MaxScorePicker final : public schedule::Picker {
         highest = totals[i];
         oldest = seen;
       }
-      if (rotation_->take(*chosen, oldest)) return candidate;
+      if (take(context, *chosen, oldest)) return candidate;
     }
+  }
+
+  /// False when the turn was someone else's.
+  bool take(const schedule::RequestContext& context, const fleet::Endpoint& endpoint,
+            Rotation::Seen seen) const {
+    const uint64_t turn = rotation_->take(endpoint, seen);
+    if (turn != 0 && context.notes) context.notes->turn = {.taken = turn, .before = seen.turn};
+    return turn != 0;
   }
 
   const PickerParams params_;

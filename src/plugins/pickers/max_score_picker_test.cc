@@ -1,3 +1,4 @@
+#include "schedule/decision_notes.h"
 #include "schedule/testing.h"
 
 #include <gtest/gtest.h>
@@ -97,14 +98,25 @@ TEST(MaxScorePicker, PicksNoMoreThanThereAre) {
   EXPECT_EQ(harness.picks(picker, {1, 2}), (Picks{1, 0}));
 }
 
+TEST(MaxScorePicker, NotesTheTurnThatItTakes) {
+  Harness harness(2);
+  const auto& picker = harness.make<Picker>(max_score_picker());
+  schedule::DecisionNotes notes;
+  harness.context.notes = &notes;
+  for (int i = 0; i < 3; ++i) harness.picks(picker, {1, 1});
+  EXPECT_EQ(notes.turn.taken, 3u);
+  EXPECT_EQ(notes.turn.before, 1u);
+  harness.context.notes = nullptr;
+}
+
 TEST(Rotation, LetsEachTurnBeTakenOnce) {
   Harness harness(1);
   Rotation rotation;
   const auto& endpoint = *harness.endpoints[0];
   const auto seen = rotation.see(endpoint);
   EXPECT_EQ(seen.turn, 0u);
-  EXPECT_TRUE(rotation.take(endpoint, seen));
-  EXPECT_FALSE(rotation.take(endpoint, seen));
+  EXPECT_EQ(rotation.take(endpoint, seen), 1u);
+  EXPECT_EQ(rotation.take(endpoint, seen), 0u);
   EXPECT_GT(rotation.see(endpoint).turn, 0u);
 }
 

@@ -29,11 +29,13 @@ class Rotation {
     return {word, mark(endpoint) == (word & kMarkMask) ? word >> kMarkBits : 0};
   }
 
-  /// Makes it the endpoint's turn now, unless someone did so since `seen`.
-  bool take(const fleet::Endpoint& endpoint, Seen seen) {
+  /// Makes it the endpoint's turn now and returns the turn's number; 0 when someone did so since
+  /// `seen`.
+  uint64_t take(const fleet::Endpoint& endpoint, Seen seen) {
     const uint64_t turn = turns_.fetch_add(1, std::memory_order_relaxed) + 1;
-    return words_[endpoint.slot()].compare_exchange_strong(
+    const bool taken = words_[endpoint.slot()].compare_exchange_strong(
         seen.word, turn << kMarkBits | mark(endpoint), std::memory_order_relaxed);
+    return taken ? turn : 0;
   }
 
  private:

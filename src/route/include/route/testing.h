@@ -123,6 +123,7 @@ inline std::shared_ptr<schedule::Pipeline> trivial_pipeline(Body body = Body::kO
   profile.name = "default";
   profile.picker.plugin = own(*pipeline, std::make_unique<AnyPicker>());
   pipeline->profiles.push_back(std::move(profile));
+  pipeline->outline = schedule::outline_of(*pipeline);
   return pipeline;
 }
 

@@ -4,6 +4,7 @@
 #include "metric/registry.h"
 #include "request/parser.h"
 #include "schedule/interfaces.h"
+#include "schedule/outline.h"
 
 #include <memory>
 #include <span>
@@ -65,6 +66,7 @@ struct Pipeline {
 
   std::vector<std::pair<std::string, bool>> gates;  // feature gates with their effective value
   std::vector<std::string> warnings;                // of the load, for check and the log
+  OutlinePtr outline;                               // made when the rest is complete
   size_t columns = 0;
   size_t slots = 0;
   std::vector<std::shared_ptr<void>>
@@ -73,8 +75,8 @@ struct Pipeline {
 
 using PipelinePtr = std::shared_ptr<const Pipeline>;
 
-/// Allocates the columns, slots and results that `pipeline` needs in the context's arena. Call once
-/// per request, before candidates are set.
+/// Allocates the columns, slots and results that `pipeline` needs in the context's arena, and room
+/// in its notes where some are taken. Call once per try, before candidates are set.
 void prepare(RequestContext& context, const Pipeline& pipeline);
 
 /// Runs the profile handler's rounds: filters, scorers, picker of every profile (spec 02
@@ -84,6 +86,11 @@ Status run_scheduler(RequestContext& context, const Pipeline& pipeline);
 
 /// prepare(), then the request hooks; the first failure ends them.
 Status begin_try(RequestContext& context, const Pipeline& pipeline);
+/// Keeps the candidates that every screener keeps. Errors are a screener's, or say that none is
+/// left.
+Status run_screeners(RequestContext& context, const Pipeline& pipeline);
+/// The first admitter that refuses ends them.
+Status run_admitters(RequestContext& context, const Pipeline& pipeline);
 /// The hooks before a request goes to its endpoint. All run: one failure keeps its code, several
 /// become Internal with their texts joined.
 Status run_pre_request(RequestContext& context, const Pipeline& pipeline);

@@ -74,6 +74,8 @@ struct ProfileResult {
   std::span<const double> totals;    // their total scores, parallel to `scored`
 };
 
+struct DecisionNotes;
+
 /// The fairness id of requests that name none.
 inline constexpr std::string_view kDefaultFairnessId = "default-flow";
 
@@ -115,7 +117,8 @@ struct RequestContext {
   std::string_view fairness_id;
   int32_t priority = 0;
   TimePoint received{};
-  trace::Trace* trace = nullptr;  // null: the request is not sampled
+  trace::Trace* trace = nullptr;   // null: the request is not sampled
+  DecisionNotes* notes = nullptr;  // null: nobody will ask why
 
   fleet::SnapshotPtr snapshot;       // pins the endpoints
   std::span<Candidate> candidates;   // after subset hint and screeners
