@@ -112,6 +112,27 @@ std::string_view query_parameter(std::string_view query, std::string_view name) 
   return {};
 }
 
+std::optional<std::string> percent_decode(std::string_view text) {
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+  };
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    if (i + 2 >= text.size()) return std::nullopt;
+    const int high = digit(text[i + 1]), low = digit(text[i + 2]);
+    if (high < 0 || low < 0) return std::nullopt;
+    out += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return out;
+}
+
 bool is_hop_by_hop(std::string_view name) {
   const auto is = [&](std::string_view other) { return equals_ignore_case(name, other); };
   switch (name.size()) {

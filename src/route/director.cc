@@ -1,5 +1,6 @@
 #include "route/director.h"
 
+#include "decision_search.h"
 #include "request_probe.h"
 
 #include "route/session.h"
@@ -25,6 +26,7 @@ Director::Director(fleet::Fleet& fleet, metric::Registry& metrics, const Clock& 
       clock_(clock),
       retry_(options.retry),
       tracer_(options.tracer),
+      decision_history_(options.decision_history),
       ejector_(fleet, metrics, options.ejection),
       probe_(std::make_unique<RequestProbe>(metrics)) {
   subscription_ = fleet_.subscribe([this](const fleet::SnapshotPtr& snapshot) {
@@ -53,6 +55,13 @@ void Director::set_objects(request::ObjectsPtr objects) {
   for (auto* loop : loops_) loop->post_objects(objects_);
 }
 
+void Director::find_decisions(schedule::DecisionQuery query, Executor& executor,
+                              std::move_only_function<void(Decisions)> done) const {
+  const auto search = std::make_shared<DecisionSearch>(std::move(query), executor, std::move(done));
+  const MutexLock lock(mutex_);
+  for (auto* loop : loops_) loop->post_query(search);
+}
+
 void Director::begin_drain() {
   const MutexLock lock(mutex_);
   for (auto* loop : loops_) loop->post_drain();
@@ -73,7 +82,10 @@ void Director::detach(LoopDirector& loop) {
 LoopDirector::LoopDirector(Director& director, LoopHost host)
     : director_(director),
       host_(std::move(host)),
-      series_(std::make_unique<RequestSeriesCache>(*director.probe_)) {
+      series_(std::make_unique<RequestSeriesCache>(*director.probe_)),
+      history_(director.decision_history_ > 0
+                   ? std::make_unique<schedule::DecisionHistory>(director.decision_history_)
+                   : nullptr) {
   director_.attach(*this);
   snapshot_ = loop_local(director_.fleet_.snapshot());
 }
@@ -112,6 +124,11 @@ void LoopDirector::post_drain() {
     draining_ = true;
     for (auto* session : std::vector(waiting_)) session->on_drain();
   });
+}
+
+void LoopDirector::post_query(std::shared_ptr<DecisionSearch> search) {
+  if (!history_) return;
+  post([this, search = std::move(search)] { search->add(history_->find(search->query())); });
 }
 
 std::unique_ptr<Arena> LoopDirector::take_arena() {

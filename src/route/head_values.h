@@ -1,8 +1,9 @@
 #pragma once
 
 #include "base/headers.h"
+#include "request/objects.h"
+#include "schedule/request_context.h"
 
-#include <algorithm>
 #include <string_view>
 
 namespace llmd::route {
@@ -19,12 +20,9 @@ inline std::string_view either(HeaderView headers, std::string_view name,
   return value ? *value : headers.get(old_name);
 }
 
-/// What is kept as a request's id; anything else is replaced by one of ours.
-inline constexpr size_t kRequestIdBytesMax = 128;
-
-inline bool is_request_id(std::string_view text) {
-  return !text.empty() && text.size() <= kRequestIdBytesMax &&
-         std::ranges::all_of(text, [](unsigned char c) { return c > ' ' && c < 0x7f; });
-}
+/// Sets what a request's head says of it: path, fairness id, priority and id. False: it had no id
+/// that can be kept, and got one of ours. `objects` may be null.
+bool read_head(schedule::RequestContext& c, std::string_view target, HeaderView headers,
+               const request::Objects* objects);
 
 }  // namespace llmd::route

@@ -1,5 +1,6 @@
 #include "route/session.h"
 
+#include "decision_keeper.h"
 #include "head_values.h"
 #include "model_choice.h"
 #include "request_log.h"
@@ -25,6 +26,7 @@ using schedule::Candidate;
 using schedule::EndCause;
 using schedule::Progress;
 using schedule::RequestContext;
+using schedule::Stage;
 
 struct Session::Impl final : Suspendable {
   LoopDirector& loop;
@@ -40,6 +42,7 @@ struct Session::Impl final : Suspendable {
   request::BodyScan* scan = nullptr;
   request::RequestView view;
 
+  const DecisionKeeper decisions;
   Suspension suspension;
   size_t next_producer = 0;
   bool producer_late = false;
@@ -58,6 +61,7 @@ struct Session::Impl final : Suspendable {
         director(l.director_),
         sink(s),
         clock(l.director_.clock_),
+        decisions(l.history_.get()),
         suspension(l.host_, l.director_.probe_->stale_resumes, *this) {}
 
   ~Impl() { abort(EndCause::kClientDisconnect); }
@@ -82,24 +86,10 @@ struct Session::Impl final : Suspendable {
     auto& c = *context;
     c.serial = ++loop.serial_ * kLoopStride + loop.host_.index;
     c.received = clock.now();
-    c.path = path_of(target);
-    c.headers = headers;
-    c.fairness_id =
-        either(c.headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id");
-    if (c.fairness_id.empty()) c.fairness_id = schedule::kDefaultFairnessId;
-    if (loop.objects_)
-      c.priority = loop.objects_->priority(
-          either(headers, "x-llm-d-inference-objective", "x-gateway-inference-objective"));
+    made_request_id = !read_head(c, target, headers, loop.objects_.get());
     c.make_resume = [this] { return suspension.resume(); };
     c.make_eviction = [this] { return suspension.eviction(); };
     c.wake_in = [this](Nanos delay) { suspension.resume_after(delay); };
-    if (const auto id = headers.get("x-request-id"); is_request_id(id)) {
-      c.request_id = id;
-    } else {
-      auto& rng = loop.host_.rng;
-      c.request_id = arena->copy(uuid_v4(rng.next(), rng.next()));
-      made_request_id = true;
-    }
     trace.begin(director.tracer_, c, loop.host_.rng, std::exchange(carrier, {}));
     ++loop.active_;
     state = State::kReceiving;
@@ -168,6 +158,7 @@ struct Session::Impl final : Suspendable {
   void parse_and_admit(std::string_view whole) {
     auto& c = *context;
     RequestTrace::orchestrate(c);
+    decisions.begin_try(c);
     c.request_bytes = whole.size();
     if (!pipeline) return refuse({Code::kServiceUnavailable, "no configuration is loaded", {}});
     if (!parser)
@@ -183,6 +174,7 @@ struct Session::Impl final : Suspendable {
       return refuse({Code::kBadRequest, "model not found in request body", {}});
     if (auto ok = schedule::begin_try(*context, *pipeline); !ok)
       return refuse(std::move(ok).error());
+    decisions.end_stage(c, Stage::kParse);
     admit();
   }
 
@@ -207,6 +199,7 @@ struct Session::Impl final : Suspendable {
     const auto candidates = [&] { return locate(); };
     auto admitted =
         pipeline->admission ? pipeline->admission->admit(c, candidates) : Progress::kDone;
+    if (!admitted || *admitted == Progress::kDone) decisions.end_stage(c, Stage::kAdmit);
     if (!admitted) return refuse(std::move(admitted).error());
     if (*admitted == Progress::kSuspended) {
       if (loop.draining_) return refuse_draining();
@@ -260,24 +253,8 @@ struct Session::Impl final : Suspendable {
       return refuse({Code::kServiceUnavailable,
                      "failed to find endpoint candidates for serving the request",
                      "rejected-no-endpoints"});
-    if (!pipeline->screeners.empty()) {
-      auto keep = arena->array<bool>(c.candidates.size());
-      auto one = arena->array<bool>(c.candidates.size());
-      std::ranges::fill(keep, true);
-      for (const auto& step : pipeline->screeners) {
-        std::ranges::fill(one, true);
-        if (auto ok = step.plugin->screen(c, c.candidates, one); !ok)
-          return refuse(std::move(ok).error());
-        for (size_t i = 0; i < keep.size(); ++i) keep[i] = keep[i] && one[i];
-      }
-      size_t n = 0;
-      for (size_t i = 0; i < keep.size(); ++i)
-        if (keep[i]) c.candidates[n++] = c.candidates[i];
-      c.candidates = c.candidates.first(n);
-      if (n == 0)
-        return refuse({Code::kServiceUnavailable, "screeners eliminated all endpoint candidates",
-                       "rejected-no-endpoints"});
-    }
+    if (auto ok = schedule::run_screeners(c, *pipeline); !ok) return refuse(std::move(ok).error());
+    decisions.end_stage(c, Stage::kLocate);
     produce();
   }
 
@@ -298,8 +275,11 @@ struct Session::Impl final : Suspendable {
         suspension.wake_after(step.plugin->deadline());
         return;
       }
-      step.duration.observe(seconds(clock.now() - begin));
+      const double taken = seconds(clock.now() - begin);
+      step.duration.observe(taken);
+      if (c.notes) c.notes->producers[next_producer] = static_cast<float>(taken);
     }
+    decisions.end_stage(c, Stage::kProduce);
     decide();
   }
 
@@ -307,21 +287,20 @@ struct Session::Impl final : Suspendable {
     director.probe_->producers_failed.add();
     log::warn("producer failed; scheduling without its data",
               {{"plugin", plugin.name()}, {"x-request-id", context->request_id}, {"error", why}});
+    if (auto* notes = context->notes)
+      notes->producers[next_producer] = schedule::DecisionNotes::kFailed;
   }
 
   void decide() {
     auto& c = *context;
     if (!attempts.any())
-      for (const auto& step : pipeline->admitters)
-        if (auto ok = step.plugin->admit(c); !ok) {
-          auto error = std::move(ok).error();
-          error.message = fmt::format("request cannot be admitted: {}", error.message);
-          return refuse(std::move(error));
-        }
+      if (auto ok = schedule::run_admitters(c, *pipeline); !ok)
+        return refuse(std::move(ok).error());
     const TimePoint begin = clock.now();
     auto scheduled = schedule::run_scheduler(c, *pipeline);
     decided = clock.now();
     director.probe_->scheduling.observe(seconds(decided - begin));
+    decisions.end_stage(c, Stage::kSchedule);
     if (!scheduled) {
       if (leaves_out_ejected && !std::exchange(ejected_too, true)) return schedule_again();
       director.probe_->attempts(false, c.target_model, "", "", "").add();
@@ -332,6 +311,7 @@ struct Session::Impl final : Suspendable {
     committed = true;
     if (auto ok = schedule::run_pre_request(c, *pipeline); !ok)
       return refuse(std::move(ok).error());
+    decisions.end_stage(c, Stage::kCommit);
     const auto& result = c.results[c.primary];
     auto list = arena->array<fleet::Endpoint*>(result.targets.size());
     for (size_t i = 0; i < list.size(); ++i) list[i] = c.candidates[result.targets[i]].endpoint;
@@ -347,6 +327,7 @@ struct Session::Impl final : Suspendable {
   /// Decides anew, with the endpoints as they are now.
   void schedule_again() {
     state = State::kProducing;
+    decisions.begin_try(*context);
     if (auto ok = schedule::begin_try(*context, *pipeline); !ok)
       return refuse(std::move(ok).error());
     next_producer = 0;
@@ -361,6 +342,7 @@ struct Session::Impl final : Suspendable {
     if (!attempts.any()) director.probe_->request_processing.observe(seconds(decided - c.received));
     state = State::kForwarded;
     charged_endpoint = endpoints[0];
+    decisions.sent(c, pipeline.get(), attempts, *charged_endpoint, decided);
     if (!charged_endpoint->health.healthy()) director.ejector_.sent(*charged_endpoint, decided);
     charged_endpoint->open_requests.fetch_add(1, std::memory_order_relaxed);
     if (series && !c.target_model.empty()) {
@@ -412,8 +394,9 @@ struct Session::Impl final : Suspendable {
 
   /// A request that an endpoint has failed is answered with that: its further tries are our doing.
   void refuse(Error error) {
-    if (attempts.any()) return answer_failure(attempts.last_failure());
-    answer(std::move(error), 0);
+    if (!attempts.any()) return answer(std::move(error), 0);
+    decisions.refused(*context, pipeline.get(), attempts, error, http_status(error.code));
+    answer_failure(attempts.last_failure());
   }
 
   void answer_failure(UpstreamFailure failure) {
@@ -430,6 +413,7 @@ struct Session::Impl final : Suspendable {
     if (state != State::kForwarded && !attempts.any())
       director.probe_->request_processing.observe(seconds(clock.now() - c.received));
     if (status == 0) status = http_status(error.code);
+    decisions.ended(c, pipeline.get(), attempts, error, status);
     const auto text =
         arena->copy(fmt::format("inference error: {} - {}", code_name(error.code), error.message));
     const auto reason = arena->copy(error.drop_reason);
@@ -440,9 +424,10 @@ struct Session::Impl final : Suspendable {
   void on_evict() override {
     if (!accept(Event::kEvict)) return;
     const auto& c = *context;
-    const Reply evicted{429, Code::kResourceExhausted, "request evicted by flow control", "evicted",
-                        c.request_id};
+    const Error error{Code::kResourceExhausted, "request evicted by flow control", "evicted"};
+    const Reply evicted{429, error.code, error.message, error.drop_reason, c.request_id};
     if (c.trace) c.trace->fail(evicted.message);
+    decisions.answered(c, pipeline.get(), attempts.tries() + 1, error, evicted.status);
     log_refused(c, view, evicted.status, evicted.drop_reason, evicted.message);
     reply(evicted, EndCause::kEvicted);
   }
@@ -472,6 +457,9 @@ struct Session::Impl final : Suspendable {
     if (cause == EndCause::kError) director.probe_->count_error(labels(), Code::kUnknown);
     if (c.trace) c.trace->fail(cause == EndCause::kError ? "ended early" : "the client left");
     log_aborted(c, view, state, cause);
+    if (state < State::kForwarded)
+      decisions.refused(c, pipeline.get(), attempts,
+                        {Code::kUnknown, "ended by its client or front end", {}}, 0);
     end_hooks(cause);
     finish();
   }
@@ -526,6 +514,10 @@ struct Session::Impl final : Suspendable {
   void response_end() {
     const TimePoint now = clock.now();
     meter.end(now, director.probe_->response_processing);
+    if (const auto u = meter.usage(); u.cached_tokens) {
+      endpoints[0]->prompt_tokens.fetch_add(u.prompt_tokens, std::memory_order_relaxed);
+      endpoints[0]->cached_tokens.fetch_add(*u.cached_tokens, std::memory_order_relaxed);
+    }
     log_served(*context, view, {*endpoints[0], response_status, decided, now}, meter);
     end_hooks(EndCause::kNatural);
     finish();

@@ -1,6 +1,7 @@
 #include "trace/settings.h"
 
 #include "base/text.h"
+#include "http/message.h"
 
 #include <fmt/format.h>
 
@@ -9,28 +10,6 @@
 
 namespace llmd::trace {
 namespace {
-
-/// "%41" → "A". Nothing when a percent sign is not followed by two hexadecimal digits.
-std::optional<std::string> percent_decode(std::string_view text) {
-  const auto digit = [](char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-  };
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      out += text[i];
-      continue;
-    }
-    if (i + 2 >= text.size()) return std::nullopt;
-    const int high = digit(text[i + 1]), low = digit(text[i + 2]);
-    if (high < 0 || low < 0) return std::nullopt;
-    out += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  return out;
-}
 
 /// "k1=v1,k2=v2" with percent-encoded values. Nothing when any pair is malformed.
 std::optional<TextPairs> parse_pairs(std::string_view text) {
@@ -42,7 +21,7 @@ std::optional<TextPairs> parse_pairs(std::string_view text) {
     if (pair.empty()) continue;
     const size_t equals = pair.find('=');
     if (equals == std::string_view::npos || equals == 0) return std::nullopt;
-    auto value = percent_decode(trim(pair.substr(equals + 1)));
+    auto value = http::percent_decode(trim(pair.substr(equals + 1)));
     if (!value) return std::nullopt;
     pairs.emplace_back(trim(pair.substr(0, equals)), std::move(*value));
   }

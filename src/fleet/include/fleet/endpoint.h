@@ -85,6 +85,10 @@ class Endpoint {
   /// Requests sent to this endpoint by this process and not finished. On a cache line of its own:
   /// every loop writes it with every request, and decisions read what stands around it.
   alignas(64) std::atomic<int64_t> open_requests{0};
+  /// Of the answers that told how much of their prompt was cached: tokens of the prompts, and the
+  /// cached ones among them.
+  std::atomic<int64_t> prompt_tokens{0};
+  std::atomic<int64_t> cached_tokens{0};
   /// Not read by decisions.
   alignas(64) DetailsSlot details;
 

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 /// HTTP/1.1 messages as this process reads them. All views point into the buffer that holds the
@@ -54,6 +56,9 @@ std::string_view reason_phrase(int status);
 
 /// The raw (still percent-encoded) value of `name` in `query`; "" when absent.
 std::string_view query_parameter(std::string_view query, std::string_view name);
+
+/// "%41" → "A". Nothing when a percent sign is not followed by two hexadecimal digits.
+std::optional<std::string> percent_decode(std::string_view text);
 
 /// A header that belongs to one connection rather than to the message (RFC 9110 §7.6.1):
 /// Connection, Keep-Alive, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade,

@@ -10,6 +10,7 @@
 #include "metric/registry.h"
 #include "request/objects.h"
 #include "route/retry.h"
+#include "schedule/decision_history.h"
 #include "schedule/pipeline.h"
 
 #include <cstdint>
@@ -24,6 +25,7 @@ class Tracer;
 
 namespace llmd::route {
 
+class DecisionSearch;
 class LoopDirector;
 class RequestProbe;
 class RequestSeriesCache;
@@ -33,6 +35,7 @@ struct DirectorOptions {
   RetryOptions retry;
   fleet::EjectionOptions ejection{.enabled = false};
   trace::Tracer* tracer = nullptr;  // null: requests leave no spans and keep their `traceparent`
+  size_t decision_history = 0;      // decisions that each loop keeps for find_decisions()
 };
 
 /// What is shared by all requests of one pool: the fleet, the configured pipeline, the metrics. A
@@ -53,6 +56,14 @@ class Director {
   /// Publishes objectives and model rewrites to every loop.
   void set_objects(request::ObjectsPtr objects);
 
+  using Decisions = std::vector<schedule::KeptDecision>;
+  /// Asks every loop for the newest decisions that match. Calls `done` once on `executor`, with the
+  /// newest of all first, when each loop has answered or is gone. Lifetime: `executor` outlives the
+  /// loops. Threading: any.
+  void find_decisions(schedule::DecisionQuery query, Executor& executor,
+                      std::move_only_function<void(Decisions)> done) const;
+  bool keeps_decisions() const { return decision_history_ > 0; }
+
   /// Requests that wait for admission are refused from now on.
   void begin_drain();
 
@@ -68,6 +79,7 @@ class Director {
   const Clock& clock_;
   const RetryOptions retry_;
   trace::Tracer* const tracer_;
+  const size_t decision_history_;
   const fleet::Ejector ejector_;
   std::unique_ptr<RequestProbe> probe_;
   mutable Mutex mutex_;
@@ -112,12 +124,14 @@ class LoopDirector {
   void post_objects(request::ObjectsPtr objects);
   void post_snapshot(fleet::SnapshotPtr snapshot);
   void post_drain();
+  void post_query(std::shared_ptr<DecisionSearch> search);
   std::unique_ptr<Arena> take_arena();
   void give_back(std::unique_ptr<Arena> arena);
 
   Director& director_;
   LoopHost host_;
   std::unique_ptr<RequestSeriesCache> series_;
+  const std::unique_ptr<schedule::DecisionHistory> history_;  // null: none is kept
   schedule::PipelinePtr pipeline_;
   request::ObjectsPtr objects_;
   fleet::SnapshotPtr snapshot_;
