@@ -19,6 +19,7 @@ constexpr Command kCommands[] = {
     {"epp", llmd::run_epp, "endpoint picker for Envoy: an ext-proc server"},
     {"sim", llmd::run_sim, "simulated model servers on real sockets"},
     {"check", llmd::run_check, "validate a configuration and print the resolved graph"},
+    {"explain", llmd::run_explain, "why a recent request went where it went"},
     {"bench", llmd::run_bench, "open-loop load generator for OpenAI endpoints"},
     {"demo", llmd::run_demo, "the prefix-cache experiment: random against prefix-aware routing"},
 };

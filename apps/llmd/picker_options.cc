@@ -51,11 +51,18 @@ void add_common_flags(CLI::App& app, PickerOptions& o) {
 
   app.add_option("--ready-port", o.ready_port, "a port of its own for /ready; 0: none");
   app.add_option("--metrics-host", o.metrics_host, "address of the admin port");
-  app.add_option("--metrics-port", o.metrics_port,
-                 "admin port: /metrics /healthz /readyz /debug; 0 takes a free one");
+  app.add_option(
+      "--metrics-port", o.metrics_port,
+      "admin port: /metrics /healthz /readyz /debug, and a page at /; 0 takes a free one");
   app.add_option(
       "--admin-token-file", o.admin_token_file,
       "file with the bearer token for /debug; without it /debug answers on loopback only");
+  app.add_option(
+         "--decision-history", o.decision_history,
+         "decisions that each event loop keeps for /debug/decisions and llmd explain, 4 KiB "
+         "each; 0: none")
+      ->check(CLI::Range(0, 100'000))
+      ->capture_default_str();
   app.add_option("--loops", o.loops, "event loops; 0: one per core")->check(CLI::Range(0, 256));
   app.add_option("--seed", o.seed, "of random choices, for repeatable runs with one loop");
 

@@ -39,8 +39,9 @@ struct PickerOptions {
   uint16_t ready_port = 0;  // 0: readiness is only on the metrics port
   uint16_t metrics_port = 9090;
   std::string metrics_host = "0.0.0.0";
-  std::string admin_token_file;  // "": the /debug pages answer on loopback only
-  size_t loops = 0;              // 0: one per core
+  std::string admin_token_file;   // "": the /debug pages answer on loopback only
+  size_t decision_history = 512;  // decisions kept per loop; 0: none
+  size_t loops = 0;               // 0: one per core
   std::optional<uint64_t> seed;
 
   std::vector<std::string> endpoints;

@@ -36,8 +36,10 @@ std::unique_ptr<trace::Tracer> make_tracer(const std::optional<trace::Settings>&
   return settings ? std::make_unique<trace::Tracer>(*settings, real_clock(), metrics) : nullptr;
 }
 
-route::DirectorOptions with_tracer(route::DirectorOptions options, trace::Tracer* tracer) {
+route::DirectorOptions complete(route::DirectorOptions options, const PickerOptions& with,
+                                trace::Tracer* tracer) {
   options.tracer = tracer;
+  options.decision_history = with.decision_history;
   return options;
 }
 
@@ -54,7 +56,7 @@ PickerProcess::PickerProcess(PickerOptions options, route::DirectorOptions direc
       signals_(control_, {SIGTERM, SIGINT, SIGHUP}, [this](int signal) { on_signal(signal); }),
       tracing_(std::move(tracing)),
       tracer_(make_tracer(tracing_, metrics_)),
-      director_(fleet_, metrics_, real_clock(), with_tracer(director, tracer_.get())),
+      director_(fleet_, metrics_, real_clock(), complete(director, options_, tracer_.get())),
       tls_reloader_(control_, metrics_),
       pool_metrics_(fleet_, metrics_, options_.pool_name, options_.metrics_staleness_threshold),
       pool_timer_(control_),

@@ -1,6 +1,7 @@
 #include "admin/server.h"
 
 #include "http/testing/wire.h"
+#include "route/testing.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,7 @@ using http::testing::Wire;
 class AdminServerTest : public ::testing::Test {
  protected:
   AdminServerTest()
-      : director_(fleet_, metrics_, real_clock()),
+      : director_(fleet_, metrics_, real_clock(), {.decision_history = 8}),
         server_(loop_, {.host = "127.0.0.1", .port = 0}, metrics_, director_,
                 [this] { return why_; }) {
     EXPECT_TRUE(server_.listen());
@@ -24,11 +25,13 @@ class AdminServerTest : public ::testing::Test {
   std::string ask(std::string_view request_line) {
     auto wire = Wire::connect(server_.port());
     EXPECT_TRUE(http::testing::pump(loop_, [&] { return io::connect_error(wire.fd()) == 0; }));
-    wire.send(std::string(request_line) + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    wire.send(std::string(request_line) + " HTTP/1.1\r\nHost: " + host_ +
+              "\r\nConnection: close\r\n\r\n");
     EXPECT_TRUE(wire.sees_end(loop_));
     return wire.seen();
   }
 
+  std::string host_ = "localhost:9090";
   io::Loop loop_{0, 1};
   metric::Registry metrics_{1};
   fleet::Fleet fleet_;
@@ -99,16 +102,53 @@ TEST_F(AdminServerTest, ShowsTheHealthOfEndpoints) {
   const auto answer = ask("GET /debug/endpoints");
   EXPECT_NE(answer.find(R"({"endpoints":[{"endpoint":"default/a","address":"10.0.0.1:8000",)"
                         R"("generation":1,"openRequests":0,"health":"healthy",)"
-                        R"("ejectionsInARow":0,"secondsToProbe":0.000},)"),
+                        R"("ejectionsInARow":0,"secondsToProbe":0.0,"labels":{},"waiting":0,)"
+                        R"("running":0,"kvUsage":0.0,"metricsAgeSeconds":null,"promptTokens":0,)"
+                        R"("cachedTokens":0},)"),
             std::string::npos)
       << answer;
   EXPECT_NE(answer.find(R"("health":"ejected","ejectionsInARow":1,)"), std::string::npos);
 }
 
-TEST_F(AdminServerTest, ShowsPluginStatesOfThePipeline) {
+TEST_F(AdminServerTest, ShowsPluginsAndStatesOfThePipeline) {
   EXPECT_TRUE(ask("GET /debug/plugins/state").starts_with("HTTP/1.1 503 "));
-  director_.set_pipeline(std::make_shared<schedule::Pipeline>());
+  EXPECT_TRUE(ask("GET /debug/plugins").starts_with("HTTP/1.1 503 "));
+  director_.set_pipeline(route::testing::trivial_pipeline());
   EXPECT_NE(ask("GET /debug/plugins/state").find("\"plugins\":{}"), std::string::npos);
+  EXPECT_NE(ask("GET /debug/plugins").find(R"("profiles":[{"name":"default","filters":[],)"),
+            std::string::npos);
+}
+
+TEST_F(AdminServerTest, AnswersAboutDecisions) {
+  EXPECT_NE(ask("GET /debug/decisions").find("\r\n\r\n{\"decisions\":[]}"), std::string::npos);
+  const auto unknown = ask("GET /debug/decisions?request_id=a%2Fb");
+  EXPECT_TRUE(unknown.starts_with("HTTP/1.1 404 "));
+  EXPECT_NE(unknown.find("\r\n\r\nno decision is kept of request 'a/b'\n"), std::string::npos);
+  EXPECT_TRUE(ask("GET /debug/decisions?id=a").starts_with("HTTP/1.1 400 "));
+}
+
+TEST_F(AdminServerTest, TrustsLoopbackPeersThatAskForNoSite) {
+  for (const auto* host :
+       {"localhost", "LOCALHOST:1", "127.0.0.1:9090", "10.0.0.7", "[::1]:9090"}) {
+    host_ = host;
+    EXPECT_TRUE(ask("GET /debug/endpoints").starts_with("HTTP/1.1 200 ")) << host;
+  }
+  for (const auto* host :
+       {"evil.example", "localhost.evil.example:9090", "127.0.0.1.evil.example"}) {
+    host_ = host;
+    EXPECT_TRUE(ask("GET /debug/endpoints").starts_with("HTTP/1.1 403 ")) << host;
+    EXPECT_TRUE(ask("GET /metrics").starts_with("HTTP/1.1 200 ")) << host;
+  }
+}
+
+TEST_F(AdminServerTest, ServesThePageUnderAStrictPolicy) {
+  for (const auto* path : {"/", "/page.js", "/page.css", "/icon.svg"}) {
+    const auto answer = ask(std::string("GET ") + path);
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 ")) << path;
+    EXPECT_NE(answer.find("default-src 'none'; script-src 'self'; style-src 'self'"),
+              std::string::npos);
+    EXPECT_NE(answer.find("X-Content-Type-Options: nosniff\r\n"), std::string::npos);
+  }
 }
 
 TEST_F(AdminServerTest, RefusesOtherMethodsAndPaths) {

@@ -14,6 +14,9 @@
 namespace llmd::bench {
 namespace {
 
+constexpr std::string_view kPlain = "http://";
+constexpr std::string_view kSecure = "https://";
+
 std::string_view failure_text(http::Failure failure) {
   switch (failure) {
     case http::Failure::kConnect:
@@ -67,14 +70,15 @@ Result<io::SocketAddress> resolve(const std::string& host, uint16_t port) {
 
 }  // namespace
 
-Result<Target> Target::parse(std::string_view url) {
-  constexpr std::string_view kScheme = "http://";
-  if (!url.starts_with(kScheme))
-    return fail(Code::kBadRequest, fmt::format("'{}' does not start with http://", url));
-  std::string_view authority = url.substr(kScheme.size());
+Result<Target> Target::parse(std::string_view url, const std::shared_ptr<tls::Context>& context) {
+  const bool secure = context && url.starts_with(kSecure);
+  if (!secure && !url.starts_with(kPlain))
+    return fail(Code::kBadRequest, fmt::format("'{}' does not start with {}{}", url, kPlain,
+                                               context ? " or https://" : ""));
+  std::string_view authority = url.substr(secure ? kSecure.size() : kPlain.size());
   authority = authority.substr(0, authority.find('/'));
   std::string_view host = authority;
-  int64_t port = 80;
+  int64_t port = secure ? 443 : 80;
   if (const size_t colon = authority.rfind(':');
       colon != authority.npos && !authority.ends_with(']')) {
     host = authority.substr(0, colon);
@@ -87,6 +91,7 @@ Result<Target> Target::parse(std::string_view url) {
   Target target;
   target.host = authority;
   LLMD_TRY_ASSIGN(target.address, resolve(std::string(host), static_cast<uint16_t>(port)));
+  if (secure) target.tls = std::make_shared<tls::Target>(context, std::string(host));
   return target;
 }
 
@@ -100,7 +105,7 @@ struct BlockingClient::State {
     exchange.on_bytes = std::move(on_bytes);
     http::Call call(client, exchange);
     const TimePoint deadline = loop.clock().now() + timeout;
-    call.start({.address = target.address}, request);
+    call.start({.address = target.address, .tls = target.tls}, request);
     while (!exchange.done) {
       const Nanos left = deadline - loop.clock().now();
       if (left <= Nanos{0}) {
@@ -125,11 +130,14 @@ struct BlockingClient::State {
 BlockingClient::BlockingClient(Nanos timeout) : state_(std::make_unique<State>(timeout)) {}
 BlockingClient::~BlockingClient() = default;
 
-Result<Answer> BlockingClient::get(const Target& target, std::string_view path) {
+Result<Answer> BlockingClient::get(const Target& target, std::string_view path,
+                                   std::span<const HeaderField> headers) {
   Answer answer;
-  LLMD_TRY_ASSIGN(answer.status,
-                  state_->exchange(target, {.method = "GET", .target = path, .host = target.host},
-                                   [&](int, std::string_view data) { answer.body += data; }));
+  LLMD_TRY_ASSIGN(
+      answer.status,
+      state_->exchange(target,
+                       {.method = "GET", .target = path, .host = target.host, .headers = headers},
+                       [&](int, std::string_view data) { answer.body += data; }));
   return answer;
 }
 

@@ -64,6 +64,13 @@ def test_refusals_are_the_pickers(stack):
     assert (answer.status_code, answer.text) == (400, "inference error: BadRequest - model not found in request body")
 
 
+def test_answers_carry_the_id_that_explains_them(stack):
+    _, epp, envoy = stack
+    for answer, outcome in [(completion(envoy.url), "sent"), (httpx.post(envoy.url + "/v1/completions", content=b"no json", timeout=30), "refused")]:
+        found = httpx.get(f"{epp.admin}/debug/decisions", params={"request_id": answer.headers["x-request-id"]}, timeout=10)
+        assert [d["outcome"] for d in found.json()["decisions"]] == [outcome]
+
+
 def test_clients_cannot_choose_the_endpoint(stack, module_lab):
     _, _, envoy = stack
     canary = module_lab.upstream()

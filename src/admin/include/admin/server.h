@@ -18,7 +18,7 @@ struct Options {
   uint16_t port = 9090;     // 0: chosen by the system
   uint16_t ready_port = 0;  // a second listener that serves the health paths only; 0: none
   /// What `Authorization: Bearer …` must hold for the /debug pages; "": they answer peers on the
-  /// loopback interface only.
+  /// loopback interface only, and to a Host that is an address or localhost.
   std::string debug_token;
   std::shared_ptr<tls::Context> tls;  // of `port`; null: plain HTTP, as the ready port always is
 };
@@ -26,10 +26,10 @@ struct Options {
 /// The token in `path`: the file's one line. Errors name the file, never its content.
 Result<std::string> read_token_file(const std::string& path);
 
-/// What operators and their tools read: GET /metrics, /healthz, /readyz (also /ready),
-/// /debug/plugins/state and /debug/endpoints. A port of its own, so that clients of the proxy never
-/// reach it. Threading: the loop's thread; construct and destroy there too, or while the loop does
-/// not run.
+/// What operators and their tools read: GET /metrics, /healthz, /readyz (also /ready), the pages
+/// below /debug (decisions, endpoints, plugins, plugins/state), and at / a page for people that
+/// shows them. A port of its own, so that clients of the proxy never reach it. Threading: the
+/// loop's thread; construct and destroy there too, or while the loop does not run.
 class Server {
  public:
   /// `ready` answers /readyz: "" when requests can be served, else why not.

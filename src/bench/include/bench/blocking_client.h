@@ -1,11 +1,14 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/headers.h"
 #include "base/result.h"
 #include "bench/chat_stream.h"
 #include "io/socket.h"
 
+#include "tls/context.h"
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,11 +17,13 @@ namespace llmd::bench {
 /// A server to send requests to.
 struct Target {
   io::SocketAddress address;
-  std::string host;  // value of the Host header
+  std::string host;                  // value of the Host header
+  std::shared_ptr<tls::Target> tls;  // null: plain HTTP
 
   /// "http://host:port" with a literal address or a name that resolves now; the port defaults
-  /// to 80.
-  static Result<Target> parse(std::string_view url);
+  /// to 80. With a `context` also "https://host:port"; the port defaults to 443.
+  static Result<Target> parse(std::string_view url,
+                              const std::shared_ptr<tls::Context>& context = nullptr);
 };
 
 struct Answer {
@@ -43,7 +48,8 @@ class BlockingClient {
   explicit BlockingClient(Nanos timeout = std::chrono::seconds(60));
   ~BlockingClient();
 
-  Result<Answer> get(const Target& target, std::string_view path);
+  Result<Answer> get(const Target& target, std::string_view path,
+                     std::span<const HeaderField> headers = {});
   Result<Answer> post(const Target& target, std::string_view path, std::string_view body);
   /// POST /v1/chat/completions; `body` asks for a stream.
   Result<Chat> chat(const Target& target, std::string_view body, std::string_view request_id);
