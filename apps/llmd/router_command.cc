@@ -53,7 +53,7 @@ frontend::ProxyOptions proxy_options(const RouterOptions& options, PickerProcess
       picker.metrics()
           .family({"llmd_router_overhead_seconds",
                    metric::Kind::kHistogram,
-                   "Time from a request's last byte to its first byte on the way to the endpoint.",
+                   "Time from reading a request's last byte to offering its first byte for the endpoint.",
                    {},
                    kOverheadBuckets,
                    {}})
