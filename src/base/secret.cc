@@ -1,12 +1,11 @@
 #include "base/secret.h"
 
+#include "base/file.h"
 #include "base/text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <fstream>
 
 namespace llmd {
 
@@ -23,18 +22,8 @@ bool same_secret(std::string_view a, std::string_view b) {
 }
 
 Result<std::string> read_secret_file(const std::string& path, size_t bytes_max) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  std::array<char, 4096> block;
-  while (file && text.size() <= bytes_max) {
-    file.read(block.data(), block.size());
-    text.append(block.data(), static_cast<size_t>(file.gcount()));
-  }
-  if (file.bad() || (!file.eof() && text.size() <= bytes_max))
-    return fail(Code::kBadRequest, fmt::format("'{}': cannot be read", path));
-  if (text.size() > bytes_max)
-    return fail(Code::kBadRequest,
-                fmt::format("'{}': must not be larger than {} bytes", path, bytes_max));
+  auto text = read_file(path, bytes_max);
+  if (!text) return fail(std::move(text).error().in(fmt::format("'{}'", path)));
   return text;
 }
 

@@ -3,11 +3,11 @@
 #include "decode.h"
 #include "gates.h"
 
+#include "base/file.h"
 #include "base/text.h"
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 
 namespace llmd::config {
 namespace {
@@ -318,14 +318,8 @@ dataLayer:
 }
 
 Result<std::string> read_document(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(Code::kNotFound, path + ": cannot be read");
-  std::string text(kDocumentBytesMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (file.bad()) return fail(Code::kNotFound, path + ": cannot be read");
-  if (text.size() > kDocumentBytesMax)
-    return fail(Code::kBadRequest, path + ": is larger than 1 MiB");
+  auto text = read_file(path, kDocumentBytesMax);
+  if (!text) return fail(std::move(text).error().in(path));
   return text;
 }
 

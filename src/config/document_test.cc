@@ -205,7 +205,7 @@ TEST(Gates, NameTheNearestInErrors) {
 TEST(ReadDocument, NamesThePath) {
   const auto text = read_document("/nonexistent/config.yaml");
   ASSERT_FALSE(text);
-  EXPECT_EQ(text.error().message, "/nonexistent/config.yaml: cannot be read");
+  EXPECT_EQ(text.error().message, "/nonexistent/config.yaml: cannot be read: No such file or directory");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "sim/settings.h"
 
+#include "base/file.h"
 #include "base/text.h"
 #include "codec/node.h"
 
@@ -7,12 +8,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 namespace llmd::sim {
 namespace {
+
+constexpr size_t kFileBytesMax = 1 << 20;  // of a configuration
 
 /// Options of the process rather than of a server.
 constexpr std::pair<std::string_view, std::string_view> kProcessOptions[] = {
@@ -230,11 +231,9 @@ Environment process_environment() {
             return std::string(value ? value : "");
           },
           [](const std::string& path) -> Result<std::string> {
-            std::ifstream in(path, std::ios::binary);
-            std::ostringstream text;
-            if (!in || !(text << in.rdbuf()))
-              return fail(Code::kBadRequest, fmt::format("cannot read '{}'", path));
-            return std::move(text).str();
+            auto text = read_file(path, kFileBytesMax);
+            if (!text) return fail(std::move(text).error().in(fmt::format("'{}'", path)));
+            return text;
           }};
 }
 

@@ -4,6 +4,7 @@
 #include "session.h"
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "io/socket.h"
 
@@ -12,9 +13,6 @@
 #include <openssl/x509v3.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <map>
 
 namespace llmd::tls {
@@ -26,15 +24,9 @@ constexpr std::string_view kSessionContext = "llmd";
 /// The files' contents, by path.
 using Contents = std::map<std::string, std::string>;
 
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return fail(Code::kNotFound, fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
-  std::string text(kFileBytesMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kFileBytesMax)
-    return fail(Code::kBadRequest, fmt::format("'{}' is larger than 1 MiB", path));
+Result<std::string> read_pem(const std::string& path) {
+  auto text = read_file(path, kFileBytesMax);
+  if (!text) return fail(std::move(text).error().in(fmt::format("'{}'", path)));
   return text;
 }
 
@@ -252,7 +244,7 @@ Result<bool> Context::reload() {
   Contents contents;
   size_t hash = 1;
   for (const auto& file : files_) {
-    LLMD_TRY_ASSIGN(contents[file], read_file(file));
+    LLMD_TRY_ASSIGN(contents[file], read_pem(file));
     hash = hash * 0x9e3779b97f4a7c15 + std::hash<std::string>()(contents[file]);
   }
   {

@@ -56,7 +56,7 @@ TEST_F(ContextTest, NamesTheFileThatCannotBeUsed) {
   EXPECT_EQ(server_error({.certificate_file = crt_, .key_file = other}),
             quoted("other.key") + " is not the key of the certificate in " + quoted("tls.crt"));
   EXPECT_EQ(server_error({.certificate_file = large, .key_file = key_}),
-            quoted("large") + " is larger than 1 MiB");
+            quoted("large") + ": must not be larger than 1048576 bytes");
   EXPECT_EQ(server_error({.certificate_file = crt_, .key_file = key_, .client_ca_file = text}),
             quoted("text") + ": holds no PEM certificate");
   EXPECT_EQ(client_error({.ca_file = missing}),

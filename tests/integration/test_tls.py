@@ -218,13 +218,13 @@ def test_flags_are_checked_at_start(authority, certs, tmp_path):
          "llmd router: --tls-cipher-suites: 'TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA255' is not an available cipher suite "
          "(did you mean 'TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256'?)"),
         (["--secure-serving", "--cert-path", str(tmp_path)],
-         f"llmd router: --cert-path: cannot read '{tmp_path}/tls.crt': No such file or directory"),
+         f"llmd router: --cert-path: '{tmp_path}/tls.crt': cannot be read: No such file or directory"),
         (["--metrics-client-ca-file", str(authority.file)],
          "llmd router: --metrics-client-ca-file: needs --metrics-cert-dir"),
         (["--metrics-cert-dir", str(certs), "--metrics-endpoint-auth=false"],
          "llmd router: --metrics-cert-dir: needs --metrics-client-ca-file or --metrics-endpoint-auth"),
         (["--metrics-cert-dir", str(tmp_path)],
-         f"llmd router: --metrics-cert-dir: cannot read '{tmp_path}/tls.crt': No such file or directory"),
+         f"llmd router: --metrics-cert-dir: '{tmp_path}/tls.crt': cannot be read: No such file or directory"),
         (["--upstream-client-cert", "x"], "llmd router: --upstream-client-cert and --upstream-client-key go together"),
     ]
     for more, message in cases:

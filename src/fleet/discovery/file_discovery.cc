@@ -2,16 +2,14 @@
 
 #include "endpoints_file.h"
 
+#include "base/file.h"
 #include "base/log.h"
 #include "io/directory_watch.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 
@@ -31,15 +29,9 @@ metric::Counter counter_of(metric::Registry& metrics, std::string_view result) {
   return metrics.family(kReloads).counter(std::span(&result, 1));
 }
 
-/// The file's content, cut one byte after the limit so that the parser refuses what is longer.
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return fail(Code::kNotFound,
-                fmt::format("cannot read endpoints file '{}': {}", path, std::strerror(errno)));
-  std::string text(kEndpointsFileBytesMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
+Result<std::string> read_endpoints_file(const std::string& path) {
+  auto text = read_file(path, kEndpointsFileBytesMax);
+  if (!text) return fail(std::move(text).error().in(fmt::format("endpoints file '{}'", path)));
   return text;
 }
 
@@ -106,7 +98,7 @@ Status FileDiscovery::State::load() {
   first_change.reset();
   last_change.reset();
   next_recheck = clock.now() + kRecheckInterval;
-  LLMD_TRY_ASSIGN(const std::string text, read_file(options.path));
+  LLMD_TRY_ASSIGN(const std::string text, read_endpoints_file(options.path));
   const uint64_t hash = XXH3_64bits(text.data(), text.size());
   if (!unreadable && hash == content_hash) return {};
   content_hash = hash;

@@ -80,7 +80,7 @@ TEST_F(FileDiscoveryTest, FailsToStartWithoutAReadableFile) {
   const auto status = start();
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().message,
-            "cannot read endpoints file '" + path_.string() + "': No such file or directory");
+            "endpoints file '" + path_.string() + "': cannot be read: No such file or directory");
 }
 
 TEST_F(FileDiscoveryTest, FailsToStartWithAnUndecodableFile) {

@@ -61,7 +61,7 @@ TEST_F(DataLayerTest, SourceRefusesWhatCannotBeFetched) {
       {"{path: m}",
        "plugin 'p' (metrics-data-source): parameter 'path' must start with '/', not 'm'"},
       {"{scheme: https, caCertPath: /missing/ca.pem}",
-       "plugin 'p' (metrics-data-source): cannot read '/missing/ca.pem': No such file or "
+       "plugin 'p' (metrics-data-source): '/missing/ca.pem': cannot be read: No such file or "
        "directory"},
       {"{scheme: htps}",
        "f.yaml:1: plugin 'p' (metrics-data-source): parameter 'scheme': must be one of 'http', "
