@@ -143,13 +143,14 @@ void Session::shake_hands() {
   flush();
   if (result != 1) return;
   state_ = State::kOpen;
+  if (target_) target_->failure_.clear();
   silent_bytes_ = 0;
   const auto& metrics = context_->metrics();
   (SSL_session_reused(ssl_) ? metrics.resumed : metrics.full).add();
 }
 
-/// Nothing more can be read, and nothing but an alert written. Operators hear of servers that they
-/// have chosen; clients may be anybody.
+/// Nothing more can be read, and nothing but an alert written. Operators hear once of what is wrong
+/// with servers that they have chosen; clients may be anybody.
 void Session::break_off(const char* when) {
   const unsigned long error = ERR_peek_error();
   if (state_ == State::kHandshake) context_->metrics().failed.add();
@@ -158,7 +159,8 @@ void Session::break_off(const char* when) {
                               ? X509_verify_cert_error_string(SSL_get_verify_result(ssl_))
                           : error != 0 ? take_error()
                                        : "the connection broke off";
-  const auto level = target_ ? log::Level::kWarn : log::Level::kDebug;
+  const bool news = target_ && std::exchange(target_->failure_, why) != why;
+  const auto level = news ? log::Level::kWarn : log::Level::kDebug;
   if (log::enabled(level))
     log::write(level, when,
                {{"peer", io::SocketAddress::of(fd_, true).to_string()},

@@ -113,6 +113,7 @@ class Target {
   const std::string name_;
   const std::string offer_;  // the protocol, behind its length
   const bool is_address_;
+  std::string failure_;  // of the last handshake; empty: it succeeded
   ssl_session_st* session_ = nullptr;
   uint64_t session_load_ = 0;  // of the context that the session was made under
 };
