@@ -43,7 +43,7 @@ std::optional<int> parse_router_options(RouterOptions& o, int argc, char** argv)
   bool no_ejection = false;
   app.add_flag("--no-ejection", no_ejection, "go on choosing endpoints that fail");
   app.add_option("--ejection-strikes", o.ejection.strikes,
-                 "5xx answers in a row that eject an endpoint")
+                 "5xx answers and time-outs in a row that eject an endpoint")
       ->check(CLI::Range(1, 1'000'000));
   const auto code = parse_picker_flags(app, o, argc, argv);
   o.ejection.enabled = !no_ejection;

@@ -9,7 +9,7 @@ namespace llmd::fleet {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-constexpr std::array<std::string_view, 2> kCauses = {"connect", "status_5xx"};
+constexpr std::array<std::string_view, 3> kCauses = {"connect", "status_5xx", "timeout"};
 
 int64_t ticks(TimePoint t) {
   return t.time_since_epoch().count();
@@ -115,7 +115,7 @@ void Ejector::failed(Endpoint& endpoint, Cause cause, const Snapshot& pool, Time
   if (!options_.enabled) return;
   auto& health = endpoint.health;
   if (health.healthy()) {
-    if (cause == Cause::kStatus5xx && health.strikes_.fetch_add(1) + 1 < options_.strikes) return;
+    if (cause != Cause::kConnect && health.strikes_.fetch_add(1) + 1 < options_.strikes) return;
   } else if (!health.probing_.exchange(false)) {
     return;  // sent before the ejection
   }

@@ -66,6 +66,16 @@ TEST_F(EjectorTest, EjectsAfterThree5xxAnswersInARow) {
   EXPECT_EQ(state(), State::kEjected);
 }
 
+TEST_F(EjectorTest, CountsTimeOutsLike5xxAnswers) {
+  answer_5xx();
+  ejector.failed(at(0), Cause::kTimeout, *pool, clock.now());
+  EXPECT_EQ(state(), State::kHealthy);
+  ejector.failed(at(0), Cause::kTimeout, *pool, clock.now());
+  EXPECT_EQ(state(), State::kEjected);
+  EXPECT_NE(metrics.render().find("llmd_fleet_ejections_total{cause=\"timeout\"} 1\n"),
+            std::string::npos);
+}
+
 TEST_F(EjectorTest, DoublesTheBackOffOfEachFailedProbeUpToItsMaximum) {
   refuse();
   for (const int wait : {1, 2, 4, 8, 16, 30, 30}) {

@@ -3,6 +3,13 @@
 #include "base/log.h"
 
 namespace llmd::route {
+namespace {
+
+std::string_view name_of(const fleet::Endpoint* endpoint) {
+  return endpoint ? endpoint->host_port() : std::string_view{};
+}
+
+}  // namespace
 
 void log_served(const schedule::RequestContext& c, const request::RequestView& view,
                 const Served& served, const ResponseMeter& meter) {
@@ -21,22 +28,25 @@ void log_served(const schedule::RequestContext& c, const request::RequestView& v
                         {"total_s", seconds(served.ended - c.received)}});
 }
 
-void log_refused(const schedule::RequestContext& c, const request::RequestView& view, int status,
-                 std::string_view reason, std::string_view error) {
+void log_refused(const schedule::RequestContext& c, const request::RequestView& view,
+                 const fleet::Endpoint* endpoint, int status, std::string_view reason,
+                 std::string_view error) {
   log::info("request refused", {{"x-request-id", c.request_id},
                                 {"path", c.path},
                                 {"model", view.model},
+                                {"endpoint", name_of(endpoint)},
                                 {"status", status},
                                 {"reason", reason},
                                 {"error", error}});
 }
 
-void log_aborted(const schedule::RequestContext& c, const request::RequestView& view, State state,
-                 schedule::EndCause cause) {
+void log_aborted(const schedule::RequestContext& c, const request::RequestView& view,
+                 const fleet::Endpoint* endpoint, State state, schedule::EndCause cause) {
   const bool client = cause == schedule::EndCause::kClientDisconnect;
   log::info("request aborted", {{"x-request-id", c.request_id},
                                 {"path", c.path},
                                 {"model", view.model},
+                                {"endpoint", name_of(endpoint)},
                                 {"state", state_name(state)},
                                 {"cause", client ? "client-disconnect" : "error"},
                                 {"seconds", seconds(c.clock.now() - c.received)}});

@@ -17,9 +17,11 @@ struct Served {
 };
 void log_served(const schedule::RequestContext& c, const request::RequestView& view,
                 const Served& served, const ResponseMeter& meter);
-void log_refused(const schedule::RequestContext& c, const request::RequestView& view, int status,
-                 std::string_view reason, std::string_view error);
-void log_aborted(const schedule::RequestContext& c, const request::RequestView& view, State state,
-                 schedule::EndCause cause);
+/// `endpoint`: that it was sent to last; null: to none.
+void log_refused(const schedule::RequestContext& c, const request::RequestView& view,
+                 const fleet::Endpoint* endpoint, int status, std::string_view reason,
+                 std::string_view error);
+void log_aborted(const schedule::RequestContext& c, const request::RequestView& view,
+                 const fleet::Endpoint* endpoint, State state, schedule::EndCause cause);
 
 }  // namespace llmd::route

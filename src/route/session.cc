@@ -335,6 +335,9 @@ struct Session::Impl final : Suspendable {
   }
 
   std::span<fleet::Endpoint* const> endpoints;
+  const fleet::Endpoint* last_endpoint() const {
+    return endpoints.empty() ? nullptr : endpoints[0];
+  }
   fleet::Endpoint* charged_endpoint = nullptr;  // whose open_requests counts this one
 
   void send() {
@@ -417,7 +420,7 @@ struct Session::Impl final : Suspendable {
     const auto text =
         arena->copy(fmt::format("inference error: {} - {}", code_name(error.code), error.message));
     const auto reason = arena->copy(error.drop_reason);
-    log_refused(c, view, status, reason, error.message);
+    log_refused(c, view, last_endpoint(), status, reason, error.message);
     reply({status, error.code, text, reason, c.request_id}, EndCause::kError);
   }
 
@@ -428,7 +431,7 @@ struct Session::Impl final : Suspendable {
     const Reply evicted{429, error.code, error.message, error.drop_reason, c.request_id};
     if (c.trace) c.trace->fail(evicted.message);
     decisions.answered(c, pipeline.get(), attempts.tries() + 1, error, evicted.status);
-    log_refused(c, view, evicted.status, evicted.drop_reason, evicted.message);
+    log_refused(c, view, endpoints[0], evicted.status, evicted.drop_reason, evicted.message);
     reply(evicted, EndCause::kEvicted);
   }
 
@@ -456,7 +459,7 @@ struct Session::Impl final : Suspendable {
     const auto& c = *context;
     if (cause == EndCause::kError) director.probe_->count_error(labels(), Code::kUnknown);
     if (c.trace) c.trace->fail(cause == EndCause::kError ? "ended early" : "the client left");
-    log_aborted(c, view, state, cause);
+    log_aborted(c, view, last_endpoint(), state, cause);
     if (state < State::kForwarded)
       decisions.refused(c, pipeline.get(), attempts,
                         {Code::kUnknown, "ended by its client or front end", {}}, 0);
@@ -469,11 +472,14 @@ struct Session::Impl final : Suspendable {
   void upstream_failed(UpstreamFailure failure) {
     const auto& probe = *director.probe_;
     probe.upstream_failures[static_cast<size_t>(failure)].add();
-    if (state == State::kResponding) return abort(EndCause::kError);
     auto& endpoint = *endpoints[0];
     const auto& c = *context;
-    if (failure == UpstreamFailure::kConnect)
-      director.ejector_.failed(endpoint, fleet::Ejector::Cause::kConnect, *c.snapshot, clock.now());
+    using Cause = fleet::Ejector::Cause;
+    if (failure == UpstreamFailure::kConnect || failure == UpstreamFailure::kTimeout)
+      director.ejector_.failed(
+          endpoint, failure == UpstreamFailure::kConnect ? Cause::kConnect : Cause::kTimeout,
+          *c.snapshot, clock.now());
+    if (state == State::kResponding) return abort(EndCause::kError);
     if (!attempts.another_after(failure, endpoint, director.retry_)) return answer_failure(failure);
     probe.retries[static_cast<size_t>(failure)].add();
     log::info("endpoint failed, trying again", {{"x-request-id", c.request_id},

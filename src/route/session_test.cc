@@ -323,6 +323,16 @@ TEST_F(EagerSessionTest, LeavesEjectedEndpointsOutUntilAProbeIsDue) {
   EXPECT_EQ(ask(200), "a") << "an answer brought it back";
 }
 
+TEST_F(EagerSessionTest, LeavesStalledEndpointsOut) {
+  set_fleet({"a", "b"});
+  for (int i = 0; i < 3; ++i) {
+    request();
+    session_->on_upstream_failed(UpstreamFailure::kTimeout);
+  }
+  request();
+  EXPECT_EQ(forwarded_, (Names{"a", "a", "a", "b"}));
+}
+
 TEST_F(EagerSessionTest, AnEjectedEndpointIsBetterThanNone) {
   set_fleet({"a", "b"});
   request();

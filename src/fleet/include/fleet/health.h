@@ -41,7 +41,7 @@ class EndpointHealth {
   friend class Ejector;
   std::atomic<int64_t> retry_at_{0};  // of the clock, in ns; 0: healthy
   std::atomic<uint32_t> ejections_{0};
-  std::atomic<uint32_t> strikes_{0};  // 5xx answers in a row
+  std::atomic<uint32_t> strikes_{0};  // 5xx answers and time-outs in a row
   std::atomic<bool> probing_{false};
 };
 
@@ -49,19 +49,21 @@ std::string_view health_name(EndpointHealth::State state);
 
 struct EjectionOptions {
   bool enabled = true;
-  uint32_t strikes = 3;  // 5xx answers in a row that eject; a failed connection does at once
+  /// 5xx answers and time-outs in a row that eject; a failed connection does at once.
+  uint32_t strikes = 3;
   Nanos backoff_min =
       std::chrono::seconds(1);  // of the first ejection; doubled by each further one
   Nanos backoff_max = std::chrono::seconds(30);
 };
 
-/// Passive health checks: takes endpoints that cannot be reached or answer with 5xx out of the
-/// choice for a while, at most half of the pool, and shows it in the metrics. 4xx answers are the
-/// client's doing and count as answers. Threading: any, without locks; what it logs happens at
-/// changes only. Lifetime: the fleet and the registry outlive it.
+/// Passive health checks: takes endpoints that cannot be reached, answer with 5xx or keep requests
+/// waiting beyond their time-outs out of the choice for a while, at most half of the pool, and
+/// shows it in the metrics. 4xx answers are the client's doing and count as answers. Threading:
+/// any, without locks; what it logs happens at changes only. Lifetime: the fleet and the registry
+/// outlive it.
 class Ejector {
  public:
-  enum class Cause : uint8_t { kConnect, kStatus5xx };
+  enum class Cause : uint8_t { kConnect, kStatus5xx, kTimeout };
 
   Ejector(Fleet& fleet, metric::Registry& metrics, EjectionOptions options);
   ~Ejector();
@@ -78,7 +80,7 @@ class Ejector {
   Nanos backoff(uint32_t ejections) const;
 
   const EjectionOptions options_;
-  std::array<metric::Counter, 2> ejections_;  // by cause
+  std::array<metric::Counter, 3> ejections_;  // by cause
   metric::Counter withheld_;
   std::unique_ptr<Gauges> gauges_;
 };
