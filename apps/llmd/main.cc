@@ -29,7 +29,9 @@ void print_usage(FILE* out) {
   for (const auto& c : kCommands)
     std::fprintf(out, "  %-8.*s %.*s\n", static_cast<int>(c.name.size()), c.name.data(),
                  static_cast<int>(c.summary.size()), c.summary.data());
-  std::fputs("\nllmd COMMAND --help lists a command's flags.\n", out);
+  std::fputs(
+      "\nllmd COMMAND --help lists a command's flags; llmd --version says which one this is.\n",
+      out);
 }
 
 }  // namespace
@@ -38,6 +40,10 @@ int main(int argc, char** argv) {
   const std::string_view name = argc > 1 ? argv[1] : "";
   for (const auto& c : kCommands)
     if (c.name == name) return c.run(argc - 1, argv + 1);
+  if (name == "--version" || name == "-V" || name == "version") {
+    std::puts("llmd " LLMD_VERSION " (" LLMD_COMMIT ")");
+    return 0;
+  }
   if (name == "--help" || name == "-h" || name == "help") {
     print_usage(stdout);
     return 0;

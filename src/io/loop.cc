@@ -171,7 +171,8 @@ void Loop::turn(Nanos wait) {
 }
 
 void Loop::run(const std::string& name) {
-  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+  // The first thread's name is the process's, by which operators look for it.
+  if (::gettid() != ::getpid()) pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
   metric::set_thread_cell(index_ + 1);
   while (!stopped_.load(std::memory_order_acquire)) turn(std::chrono::seconds(60));
 }

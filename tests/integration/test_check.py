@@ -1,5 +1,6 @@
 """`llmd check` and start-up: a bad configuration is one helpful line and exit code 2."""
 
+import re
 import subprocess
 
 import pytest
@@ -71,3 +72,8 @@ def test_every_command_has_help(command):
     done = subprocess.run([BINARY, command, "--help"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
     assert "--" in done.stdout
+
+
+def test_the_version():
+    done = subprocess.run([BINARY, "--version"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and re.fullmatch(r"llmd \d+\.\d+\.\d+ \(\w+\)\n", done.stdout)

@@ -169,3 +169,13 @@ def test_make_run_leaves_no_process(tmp_path, sig):
     script.wait(60)
     eventually("nothing listens any more", lambda: not http_ok(f"http://127.0.0.1:{ports['METRICS_PORT']}/healthz")
                and not http_ok(f"http://127.0.0.1:{ports['SIM_PORT']}/health"))
+
+
+@pytest.mark.parametrize("loops", [1, 2])
+def test_a_second_router_on_the_same_port_does_not_start(lab, loops):
+    first = lab.router(endpoint=[lab.upstream().url], loops=loops)
+    second = subprocess.run([BINARY, "router", "--host", "127.0.0.1", "--port", str(first.port), "--metrics-port", "0", "--endpoint",
+                             "http://127.0.0.1:1"], capture_output=True, text=True, timeout=60)
+    assert second.returncode == 1
+    assert second.stderr.splitlines()[-1] == f"llmd router: cannot bind to 127.0.0.1:{first.port}: Address already in use"
+    assert pathlib.Path(f"/proc/{first.pid}/comm").read_text() == "llmd\n", "operators look for it by this name"

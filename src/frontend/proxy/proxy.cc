@@ -86,6 +86,10 @@ Status Proxy::start() {
   if (const size_t most = state.options.connections_per_peer; most > 0)
     peers = std::make_shared<io::PeerLimit>(most, random_seed());
   const auto budget = std::make_shared<io::ByteBudget>(state.options.buffered_bytes_max);
+  // The loops share a port among themselves, not with another process that serves there.
+  LLMD_TRY_ASSIGN(const auto address,
+                  io::SocketAddress::parse(state.options.host, state.options.port));
+  LLMD_TRY(io::listen_tcp(address));
   for (size_t i = 0; i < state.options.loops; ++i) {
     auto worker = std::make_unique<State::Worker>(i, state.director, state.options, peers, budget,
                                                   state.clock);
