@@ -81,6 +81,7 @@ Result<Loaded> load(std::string_view text, std::string_view file, const Environm
   LLMD_TRY_ASSIGN(const auto producers, order_producers(instances, wiring, pipeline->warnings));
   pipeline->columns = wiring.columns();
   pipeline->slots = wiring.slots();
+  pipeline->cached = wiring.any<schedule::PrefixMatch>("approx-prefix-cache-producer");
   pipeline->admission = flow::sheddable_admission(*pipeline->detector);
   add_hooks(instances, producers, environment.metrics, *pipeline);
   LLMD_TRY(check_stability(instances, environment.allow_experimental));

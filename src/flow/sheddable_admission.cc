@@ -12,8 +12,12 @@ class SheddableAdmission final : public schedule::Admission {
   Result<schedule::Progress> admit(
       schedule::RequestContext& context,
       const std::function<std::span<const schedule::Candidate>()>& locate) const override {
-    if (context.priority < 0 && detector_.saturation(locate(), context.clock.now()) >= kSaturated)
-      return fail(Code::kResourceExhausted, "system saturated, sheddable request dropped");
+    if (context.priority >= 0) return schedule::Progress::kDone;
+    // An empty pool is not full: that there are no endpoints is said after admission.
+    const auto candidates = locate();
+    if (!candidates.empty() && detector_.saturation(candidates, context.clock.now()) >= kSaturated)
+      return fail(Code::kResourceExhausted, "system saturated, sheddable request dropped",
+                  "rejected-saturated");
     return schedule::Progress::kDone;
   }
 

@@ -52,7 +52,12 @@ TEST_F(SheddableAdmissionTest, RefusesSheddableRequestsAtSaturation) {
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, Code::kResourceExhausted);
   EXPECT_EQ(answer.error().message, "system saturated, sheddable request dropped");
-  EXPECT_EQ(answer.error().drop_reason, "");
+  EXPECT_EQ(answer.error().drop_reason, "rejected-saturated");
+}
+
+TEST_F(SheddableAdmissionTest, LetsEverybodyPassToAnEmptyPool) {
+  candidates_.clear();
+  EXPECT_TRUE(admit(-1, 1.0));
 }
 
 }  // namespace

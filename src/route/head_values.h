@@ -1,9 +1,11 @@
 #pragma once
 
 #include "base/headers.h"
+#include "base/text.h"
 #include "request/objects.h"
 #include "schedule/request_context.h"
 
+#include <algorithm>
 #include <string_view>
 
 namespace llmd::route {
@@ -18,6 +20,20 @@ inline std::string_view either(HeaderView headers, std::string_view name,
                                std::string_view old_name) {
   const auto value = headers.find(name);
   return value ? *value : headers.get(old_name);
+}
+
+/// Whether the client wants an answer only where its prompt is cached ("Prefer: if-available").
+/// Preferences are separated by commas; their parameters do not count.
+inline bool wants_cached(HeaderView headers) {
+  for (const auto& field : headers) {
+    if (!equals_ignore_case(field.name, "prefer")) continue;
+    for (auto rest = field.value; !rest.empty();) {
+      const auto one = rest.substr(0, rest.find(','));
+      if (equals_ignore_case(trim(one.substr(0, one.find(';'))), "if-available")) return true;
+      rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    }
+  }
+  return false;
 }
 
 /// Sets what a request's head says of it: path, fairness id, priority and id. False: it had no id

@@ -306,6 +306,8 @@ struct Session::Impl final : Suspendable {
       director.probe_->attempts(false, c.target_model, "", "", "").add();
       return refuse(std::move(scheduled).error());
     }
+    if (wants_cached(c.headers) && !is_cached())
+      return refuse({Code::kPreconditionFailed, "no decode worker has the requested KV cache", {}});
     const auto& spec = c.target().spec();
     loop.series_->attempt(c.target_model, spec.name, spec.ns, spec.port).add();
     committed = true;
@@ -322,6 +324,13 @@ struct Session::Impl final : Suspendable {
       series->request_bytes.observe(static_cast<double>(c.request_bytes));
     }
     send();
+  }
+
+  /// Whether the chosen endpoint has something of the prompt.
+  bool is_cached() const {
+    const auto matches = context->read(pipeline->cached);
+    return !matches.empty() &&
+           matches[context->results[context->primary].targets[0]].match_blocks > 0;
   }
 
   /// Decides anew, with the endpoints as they are now.

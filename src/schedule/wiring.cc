@@ -15,6 +15,16 @@ uint16_t Wiring::add(Edge::Kind kind, std::string key, std::type_index type) {
   return column;
 }
 
+uint16_t Wiring::find_produced(std::type_index type, std::string_view preferred) const {
+  const Edge* found = nullptr;
+  for (const auto& edge : edges_)
+    if (edge.kind == Edge::Kind::kProduces && edge.type == type &&
+        (!found || edge.key == preferred))
+      found = &edge;
+  return found ? static_cast<uint16_t>(std::ranges::find(keys_, found->key) - keys_.begin())
+               : Consumed<int>{}.column;
+}
+
 void Wiring::reject_reference(std::string_view name, std::string_view parameter,
                               std::string_view kind, bool exists) {
   status_ = fail(Code::kBadRequest, "parameter '" + std::string(parameter) +

@@ -6,6 +6,7 @@ import threading
 METRICS = (b"# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 0\n"
            b"# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting 0\n"
            b"# TYPE vllm:kv_cache_usage_perc gauge\nvllm:kv_cache_usage_perc 0\n")
+BUSY = METRICS.replace(b"waiting 0", b"waiting 50").replace(b"kv_cache_usage_perc 0", b"kv_cache_usage_perc 0.95")
 
 
 def answer(body=b'{"id":"x","object":"chat.completion","choices":[]}', status="200 OK", headers=()):
@@ -67,10 +68,11 @@ class Connection:
 class Upstream:
     """`script(connection, received)` runs per inference request on the connection's own thread and writes the answer; it
     returns False to close the connection. `before_body(connection, head)` may answer early: a true result skips the body.
-    `tls` is an SSLContext to serve with."""
+    `tls` is an SSLContext to serve with, `page` its metrics."""
 
-    def __init__(self, script=None, before_body=None, tls=None):
+    def __init__(self, script=None, before_body=None, tls=None, page=METRICS):
         self.tls = tls
+        self.page = page
         self.pages = 0  # of metrics
         self.requests = []
         self.connections = 0
@@ -103,7 +105,7 @@ class Upstream:
                 if head.startswith(b"GET /metrics"):
                     self.scrape = Received(head, b"")
                     self.pages += 1
-                    sock.sendall(answer(METRICS))
+                    sock.sendall(answer(self.page))
                     continue
                 if not counted:
                     self.connections += 1

@@ -16,7 +16,6 @@ using schedule::Candidate;
 using schedule::RequestContext;
 
 constexpr std::string_view kType = "disaggregatedset-rollout-screener";
-constexpr std::string_view kNobody = "rejected-no-endpoints";
 
 struct HeaderSelector {
   std::string name;
@@ -168,9 +167,7 @@ class RolloutScreener final : public schedule::Screener, public schedule::Respon
       }
       if (any) continue;
       no_match_[s].add();
-      return fail(Code::kServiceUnavailable,
-                  "no endpoint matches header " + selectors_[s].header + " of the request",
-                  std::string(kNobody));
+      break;
     }
     return {};
   }

@@ -3,6 +3,7 @@
 #include "fleet/metrics_source.h"
 #include "metric/registry.h"
 #include "request/parser.h"
+#include "schedule/attributes.h"
 #include "schedule/interfaces.h"
 #include "schedule/outline.h"
 
@@ -63,6 +64,7 @@ struct Pipeline {
   const fleet::MetricsSource* metrics_source = nullptr;  // null: nothing is scraped
   const fleet::MetricsExtractor* metrics_extractor = nullptr;
   std::unique_ptr<Admission> admission;
+  Consumed<PrefixMatch> cached;  // where prompts are cached; no column: nobody knows
 
   std::vector<std::pair<std::string, bool>> gates;  // feature gates with their effective value
   std::vector<std::string> warnings;                // of the load, for check and the log

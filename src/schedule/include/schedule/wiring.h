@@ -51,6 +51,12 @@ class Wiring {
     return {add(need == Need::kRequired ? Edge::Kind::kRequires : Edge::Kind::kUses,
                 std::string(T::kKey) + "/" + std::string(producer), typeid(T))};
   }
+  /// T of whoever produces it: the instance called `preferred` if it does, else the first one. No
+  /// column: nobody.
+  template <class T>
+  Consumed<T> any(std::string_view preferred) const {
+    return {find_produced(typeid(T), std::string(T::kKey) + "/" + std::string(preferred))};
+  }
   /// Attributes of the whole request. `key` is the full one: "Type/producer".
   template <class T>
   ProducedValue<T> produces_value(std::string key) {
@@ -101,6 +107,7 @@ class Wiring {
   void reject_reference(std::string_view name, std::string_view parameter, std::string_view kind,
                         bool exists);
   uint16_t add(Edge::Kind kind, std::string key, std::type_index type);
+  uint16_t find_produced(std::type_index type, std::string_view preferred) const;
 
   const plugin::Plugin* current_ = nullptr;
   std::vector<std::string> profiles_;
