@@ -4,17 +4,33 @@
 #include "plugin_list.h"
 
 #include "base/check.h"
+#include "route/session.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
 namespace llmd::conformance {
 namespace {
 
-/// Parsers of APIs beyond OpenAI's, by the path of a step.
-std::string_view parser_of(std::string_view path) {
-  if (path == "/v1/messages") return "anthropic-parser";
-  if (path == "/inference/v1/generate") return "vllmhttp-parser";
-  return "openai-parser";
+constexpr uint16_t kPort = 9100;
+/// Headers that plugins set for the server or the client and that cases show.
+constexpr std::string_view kShown[] = {"x-prefiller-host-port",     "x-encoder-hosts-ports",
+                                       "x-data-parallel-host-port", "x-kv-cache-source-host-port",
+                                       "x-session-token",           "x-my-session"};
+
+std::string address(size_t endpoint) {
+  return fmt::format("127.0.1.{}", 10 + endpoint);
+}
+
+/// Addresses of the fleet by the names of their endpoints.
+std::string with_names(std::string text) {
+  for (size_t i = 0; i < 12; ++i) {
+    const auto host_port = fmt::format("{}:{}", address(i), kPort);
+    for (size_t at; (at = text.find(host_port)) != std::string::npos;)
+      text.replace(at, host_port.size(), fmt::format("e{}", i));
+  }
+  return text;
 }
 
 std::string document_of(const Case& of) {
@@ -26,18 +42,85 @@ std::string document_of(const Case& of) {
 
 }  // namespace
 
-struct Picker::Request {
-  Request(Rng& rng, const Clock& clock) : context(arena, rng, clock) {}
-  Arena arena;
-  schedule::RequestContext context;
-  request::RequestView view;
-  std::string body;
+/// One request.
+class Picker::Client final : public route::SessionSink {
+ public:
+  Client(route::LoopDirector& loop, const Step& step, size_t number)
+      : id_(fmt::format("r{}", number)), step_(step), session_(loop, *this) {
+    if (step_.subset) {
+      for (const auto i : *step_.subset) subset_.push_back(address(i));
+      for (const auto& one : subset_) subset_views_.emplace_back(one);
+      session_.restrict_to(subset_views_);
+    }
+    headers_.emplace_back("content-type", "application/json");
+    for (const auto& [name, value] : step_.headers) headers_.emplace_back(name, value);
+    headers_.emplace_back("x-request-id", id_);  // after one of the step, which then counts
+    session_.on_headers(step_.path, HeaderView(headers_), false);
+    session_.on_body(step_.body);
+    session_.on_end(step_.body);
+  }
+
+  void finish() {
+    if (!session_.active()) return;
+    static constexpr HeaderField kHead[] = {{"content-type", "application/json"}};
+    session_.on_response_headers(step_.reply_status, HeaderView(kHead));
+    note(session_.response_headers(), "answer ");
+    auto* const renaming = session_.renaming();
+    for (size_t i = 0; i < step_.reply.size(); ++i) {
+      const auto& piece = step_.reply[i];
+      session_.on_response_body(piece);
+      answer.received += renaming ? renaming->pass(piece, i + 1 == step_.reply.size()) : piece;
+    }
+    session_.on_response_end();
+  }
+  void abort() { session_.on_abort(); }
+
+  void forward(const route::Forward& f) override {
+    for (const auto* endpoint : f.endpoints) {
+      if (!answer.picked.empty()) answer.picked += ",";
+      answer.picked += endpoint->spec().name;
+      if (f.port != 0 && f.port != kPort) answer.picked += fmt::format(":{}", f.port);
+    }
+    const auto& decision = *f.decision;
+    const auto& result = decision.results[decision.primary];
+    for (size_t k = 0; k < result.scored.size(); ++k)
+      answer.scores[decision.candidates[result.scored[k]].endpoint->spec().name] = result.totals[k];
+    note(f.set_headers, "");
+    answer.sent.clear();
+    size_t at = 0;
+    for (const auto& [range, replacement] : f.splices) {
+      answer.sent.append(step_.body, at, range.begin - at).append(replacement);
+      at = range.end;
+    }
+    answer.sent.append(step_.body, at);
+  }
+
+  void reply(const route::Reply& r) override {
+    answer.status = r.status;
+    answer.error = r.message;
+    answer.reason = r.drop_reason;
+  }
+
+  Answer answer;
+
+ private:
+  void note(std::span<const HeaderField> fields, std::string_view prefix) {
+    for (const auto& [name, value] : fields)
+      if (std::ranges::find(kShown, name) != std::end(kShown))
+        answer.headers[fmt::format("{}{}", prefix, name)] = with_names(std::string(value));
+  }
+
+  const std::string id_;
+  const Step step_;
+  std::vector<HeaderField> headers_;
+  std::vector<std::string> subset_;
+  std::vector<std::string_view> subset_views_;
+  route::Session session_;  // reads all of these to its end
 };
 
-Picker::Picker(const Case& of) : registry_(builtin_plugins()) {
+Picker::Picker(const Case& of, request::ObjectsPtr objects)
+    : registry_(builtin_plugins()), director_(fleet_, metrics_, clock_) {
   clock_.advance(std::chrono::hours(1));
-  missing_ = find_missing(of);
-  if (!missing_.empty()) return;
   auto loaded = config::load(document_of(of), of.name,
                              {.registry = registry_,
                               .state = state_,
@@ -47,43 +130,34 @@ Picker::Picker(const Case& of) : registry_(builtin_plugins()) {
                               .allow_experimental = true});
   if (!loaded) check_failed(loaded.error().message.c_str(), __FILE__, __LINE__);
   pipeline_ = loaded->pipeline;
-  if (const auto status = set_fleet(of); !status)
-    check_failed(status.error().message.c_str(), __FILE__, __LINE__);
+  director_.set_pipeline(pipeline_);
+  if (objects) director_.set_objects(std::move(objects));
+  loop_.emplace(director_, route::LoopHost{executor_, rng_, 0, [this](Nanos delay, auto work) {
+                                             timers_.emplace(clock_.now() + delay, std::move(work));
+                                           }});
+  set_fleet(of, of.endpoints.size());
 }
 
 Picker::~Picker() = default;
 
-std::string Picker::find_missing(const Case& of) const {
-  std::string_view rest = of.plugins;
-  constexpr std::string_view kMark = "type: ";
-  for (size_t at; (at = rest.find(kMark)) != std::string_view::npos;) {
-    rest.remove_prefix(at + kMark.size());
-    const auto type = rest.substr(0, rest.find_first_of(",} \n"));
-    if (!registry_.find(type)) return std::string(type);
-  }
-  for (const auto& step : of.steps)
-    if (!step.body.empty() && !registry_.find(parser_of(step.path)))
-      return std::string(parser_of(step.path));
-  return "";
-}
-
-Status Picker::set_fleet(const Case& of) {
+void Picker::set_fleet(const Case& of, size_t count) {
   std::vector<fleet::EndpointSpec> specs;
-  for (size_t i = 0; i < of.endpoints.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     auto labels = of.endpoints[i].labels;
     std::ranges::sort(labels);
-    specs.push_back({.name = "e" + std::to_string(i),
-                     .address = "127.0.1." + std::to_string(10 + i),
-                     .port = 9100,
+    specs.push_back({.name = fmt::format("e{}", i),
+                     .address = address(i),
+                     .port = kPort,
                      .labels = std::move(labels)});
   }
   fleet_.set(std::move(specs));
   const auto snapshot = fleet_.snapshot();
   for (const auto& endpoint : snapshot->endpoints) {
     const auto i = std::stoul(endpoint->spec().name.substr(1));
-    LLMD_TRY(read_page(*endpoint, of.endpoints[i].metrics));
+    if (const auto status = read_page(*endpoint, of.endpoints[i].metrics); !status)
+      check_failed(status.error().message.c_str(), __FILE__, __LINE__);
   }
-  return {};
+  executor_.run();
 }
 
 Status Picker::read_page(fleet::Endpoint& endpoint, const std::string& page) {
@@ -104,74 +178,47 @@ Status Picker::read_page(fleet::Endpoint& endpoint, const std::string& page) {
   return {};
 }
 
-Picker::Answer Picker::run(const Step& step) {
+std::unique_ptr<Picker::Client> Picker::start(const Step& step) {
+  return std::make_unique<Client>(*loop_, step, ++requests_);
+}
+
+void Picker::settle() {
+  for (executor_.run(); !timers_.empty(); executor_.run()) {
+    auto next = timers_.extract(timers_.begin());
+    clock_.advance(next.key() - clock_.now());
+    next.mapped()();
+  }
+}
+
+Answer Picker::run(const Step& step) {
   if (step.op == "sleep") {
     clock_.advance(std::chrono::milliseconds(step.ms));
     return {};
   }
-  if (step.op == "close") {
-    finish(*open_.at(step.id));
-    open_.erase(step.id);
-    return {};
+  if (step.op == "close" || step.op == "abort") {
+    const auto client = std::move(open_.extract(step.id).mapped());
+    step.op == "close" ? client->finish() : client->abort();
+    return client->answer;
   }
-  auto request = std::make_unique<Request>(rng_, clock_);
-  if (auto status = decide(*request, step); !status)
-    return {.error = status.error().message, .picked = {}, .scores = {}};
-  Answer made = answer(*request);
-  if (step.op == "open")
-    open_[step.id] = std::move(request);
-  else
-    finish(*request);
-  return made;
+  auto client = start(step);
+  settle();
+  if (step.op != "open") {
+    client->finish();
+    return client->answer;
+  }
+  return (open_[step.id] = std::move(client))->answer;
 }
 
-Status Picker::decide(Request& request, const Step& step) {
-  auto& context = request.context;
-  request.body = step.body;
-  const auto* parser = pipeline_->parsers.resolve(step.path);
-  CHECK(parser != nullptr);
-  auto* scan = parser->scan_request(step.path, request.arena);
-  scan->feed(request.body);
-  LLMD_TRY_ASSIGN(request.view, scan->finish(request.body));
-  context.request = &request.view;
-  context.target_model = request.view.model;
-  context.fairness_id = "default-flow";
-  schedule::prepare(context, *pipeline_);
-  for (const auto& hook : pipeline_->request) LLMD_TRY(hook.plugin->on_request(context));
-
-  context.snapshot = fleet_.snapshot();
-  const auto& endpoints = context.snapshot->endpoints;
-  const auto candidates = request.arena.array<schedule::Candidate>(endpoints.size());
-  size_t count = 0;
-  for (const auto& endpoint : endpoints)
-    if (step.op == "probe" || endpoint->spec().name == "e" + std::to_string(step.endpoint))
-      candidates[count++] = {endpoint.get(), endpoint->metrics.load()};
-  context.candidates = candidates.first(count);
-
-  for (const auto& producer : pipeline_->producers) LLMD_TRY(producer.plugin->produce(context));
-  LLMD_TRY(schedule::run_scheduler(context, *pipeline_));
-  for (const auto& hook : pipeline_->pre_request) LLMD_TRY(hook.plugin->pre_request(context));
-  return {};
-}
-
-void Picker::finish(Request& request) {
-  const request::Usage usage{.prompt_tokens = 3,
-                             .completion_tokens = 2,
-                             .total_tokens = 5,
-                             .cached_tokens = {},
-                             .present = true};
-  for (const auto& hook : pipeline_->response) hook.plugin->on_first_chunk(request.context);
-  for (const auto& hook : pipeline_->response)
-    hook.plugin->on_end(request.context, schedule::EndCause::kNatural, usage);
-}
-
-Picker::Answer Picker::answer(const Request& request) const {
-  const auto& context = request.context;
-  const auto& result = context.results[context.primary];
-  Answer made{.error = {}, .picked = context.target().spec().name, .scores = {}};
-  for (size_t k = 0; k < result.scored.size(); ++k)
-    made.scores[context.candidates[result.scored[k]].endpoint->spec().name] = result.totals[k];
-  return made;
+std::vector<Answer> Picker::run_together(const Step& step) {
+  std::vector<std::unique_ptr<Client>> clients;
+  for (const auto& one : step.requests) clients.push_back(start(one));
+  settle();
+  std::vector<Answer> answers;
+  for (const auto& client : clients) {
+    client->finish();
+    answers.push_back(client->answer);
+  }
+  return answers;
 }
 
 }  // namespace llmd::conformance

@@ -2,55 +2,60 @@
 
 #include "score_case.h"
 
-#include "base/arena.h"
 #include "base/clock.h"
 #include "base/rng.h"
 #include "config/loader.h"
 #include "fleet/fleet.h"
+#include "route/director.h"
+#include "route/testing.h"
 
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace llmd::conformance {
 
-/// Decides the requests of one case in process: the loaded configuration, its parsers, producers,
-/// scheduler and hooks, without a front end. Metrics pages are read once, as after a scrape.
+/// Runs the requests of one case in process: the loaded configuration under the director, sessions
+/// from head to end of the answer, without a front end. Metrics pages are read once, as after a
+/// scrape; time passes by the steps.
 class Picker {
  public:
-  explicit Picker(const Case& of);
+  explicit Picker(const Case& of, request::ObjectsPtr objects = nullptr);
   ~Picker();
 
-  /// What this build lacks to run the case, for example "lora-affinity-scorer"; "" for nothing.
-  const std::string& missing() const { return missing_; }
-
-  struct Answer {
-    std::string error;  // "" when it was scheduled
-    std::string picked;
-    std::map<std::string, double> scores;
-  };
+  /// What the step's request was told; nothing in it for steps that are none.
   Answer run(const Step& step);
+  /// The same for requests that arrive at once (step "together"), in their order.
+  std::vector<Answer> run_together(const Step& step);
+
+  /// The metrics page.
+  std::string metrics() { return metrics_.render(); }
+  /// Makes the first `count` endpoints of the case the membership.
+  void set_fleet(const Case& of, size_t count);
 
  private:
-  struct Request;
+  class Client;
 
-  std::string find_missing(const Case& of) const;
-  Status set_fleet(const Case& of);
   Status read_page(fleet::Endpoint& endpoint, const std::string& page);
-  Status decide(Request& request, const Step& step);
-  void finish(Request& request);
-  Answer answer(const Request& request) const;
+  std::unique_ptr<Client> start(const Step& step);
+  /// Lets time pass until nothing waits.
+  void settle();
 
   plugin::Registry registry_;
   plugin::StateStore state_;
   metric::Registry metrics_{1};
   ManualClock clock_;
   Rng rng_{1};
+  route::testing::StepExecutor executor_;
   fleet::Fleet fleet_;
   schedule::PipelinePtr pipeline_;
-  std::map<std::string, std::unique_ptr<Request>> open_;
-  std::string missing_;
+  route::Director director_;
+  std::multimap<TimePoint, std::move_only_function<void()>> timers_;
+  std::optional<route::LoopDirector> loop_;
+  std::map<std::string, std::unique_ptr<Client>> open_;
+  size_t requests_ = 0;
 };
 
 }  // namespace llmd::conformance

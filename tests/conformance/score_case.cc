@@ -1,13 +1,73 @@
 #include "score_case.h"
 
+#include "base/check.h"
+
 #include <nlohmann/json.hpp>
 
-#include <fstream>
+#include <array>
+#include <sstream>
+#include <string_view>
+#include <zlib.h>
 
 namespace llmd::conformance {
 namespace {
 
 using nlohmann::json;
+
+/// Reads files that are compressed, and others as they are.
+std::string read_file(const std::string& path) {
+  gzFile file = gzopen(path.c_str(), "rb");
+  CHECK(file != nullptr);
+  std::string out;
+  std::array<char, 65536> piece;
+  for (int n; (n = gzread(file, piece.data(), piece.size())) > 0;)
+    out.append(piece.data(), static_cast<size_t>(n));
+  gzclose(file);
+  return out;
+}
+
+constexpr std::string_view kWords[] = {
+    "alpha", "beta",    "gamma", "delta", "epsilon", "zeta",    "eta",   "theta", "iota",
+    "kappa", "lambda",  "mu",    "nu",    "xi",      "omicron", "pi",    "rho",   "sigma",
+    "tau",   "upsilon", "phi",   "chi",   "psi",     "omega",   "north", "south", "east",
+    "west",  "red",     "green", "blue",  "fast",    "slow",    "long",  "short"};
+
+/// What tests/conformance/cases.py draws from the same seed.
+std::string text_of(uint64_t seed, size_t length) {
+  std::string out;
+  while (out.size() < length) {
+    seed = seed * 6364136223846793005 + 1442695040888963407;
+    out += kWords[(seed >> 33) % std::size(kWords)];
+    out += ' ';
+  }
+  out.resize(length);
+  return out;
+}
+
+/// Writes out `@{SEED:LENGTH}` and `@[SEED:LENGTH]`.
+std::string expand(std::string_view body) {
+  std::string out;
+  for (size_t at = 0; at < body.size(); ++at) {
+    const char kind = at + 1 < body.size() && body[at] == '@' ? body[at + 1] : '\0';
+    const size_t end = kind == '{'   ? body.find('}', at)
+                       : kind == '[' ? body.find(']', at)
+                                     : std::string_view::npos;
+    if (end == std::string_view::npos) {
+      out += body[at];
+      continue;
+    }
+    const std::string mark(body.substr(at + 2, end - at - 2));
+    const auto text = text_of(std::stoull(mark), std::stoull(mark.substr(mark.find(':') + 1)));
+    if (kind == '{') {
+      out += text;
+    } else {
+      for (size_t i = 0; i < text.size(); ++i)
+        out += (i ? "," : "") + std::to_string(static_cast<int>(text[i]));
+    }
+    at = end;
+  }
+  return out;
+}
 
 std::string text(const json& object, const char* key) {
   const auto at = object.find(key);
@@ -15,13 +75,20 @@ std::string text(const json& object, const char* key) {
 }
 
 Step read_step(const json& from) {
-  Step step{.op = text(from, "op"),
-            .id = text(from, "id"),
-            .endpoint = from.value("ep", 0u),
-            .path = text(from, "path"),
-            .body = text(from, "body"),
-            .ms = from.value("ms", 0)};
-  if (step.path.empty()) step.path = "/v1/completions";
+  Step step;
+  step.op = text(from, "op");
+  step.id = text(from, "id");
+  step.body = expand(text(from, "body"));
+  step.ms = from.value("ms", 0);
+  if (auto path = text(from, "path"); !path.empty()) step.path = std::move(path);
+  if (from.contains("headers") && !from["headers"].is_null())
+    step.headers = from["headers"].get<decltype(step.headers)>();
+  if (from.contains("subset"))
+    step.subset = from["subset"].get<std::vector<uint32_t>>();
+  else if (step.op == "train" || step.op == "open")
+    step.subset = std::vector{from.value("ep", 0u)};
+  if (from.contains("requests"))
+    for (const auto& request : from["requests"]) step.requests.push_back(read_step(request));
   return step;
 }
 
@@ -32,12 +99,23 @@ CaseEndpoint read_endpoint(const json& from) {
   return endpoint;
 }
 
+Answer read_answer(const json& from) {
+  Answer answer;
+  answer.status = from.value("status", 0);
+  answer.error = text(from, "body");
+  answer.reason = text(from, "reason");
+  answer.picked = text(from, "picked");
+  if (from.contains("scores")) answer.scores = from["scores"].get<std::map<std::string, double>>();
+  for (const auto& [key, value] : from.items())
+    if (key.starts_with("x-") || key.starts_with("answer ")) answer.headers[key] = value;
+  return answer;
+}
+
 }  // namespace
 
 std::vector<Case> read_cases(const std::string& path) {
-  std::ifstream file(path);
   std::vector<Case> cases;
-  for (const auto& from : json::parse(file)) {
+  for (const auto& from : json::parse(read_file(path))) {
     Case& made = cases.emplace_back();
     made.name = text(from, "name");
     made.plugins = text(from, "plugins");
@@ -49,14 +127,12 @@ std::vector<Case> read_cases(const std::string& path) {
   return cases;
 }
 
-std::map<std::pair<std::string, size_t>, Observed> read_observed(const std::string& path) {
-  std::ifstream file(path);
-  std::map<std::pair<std::string, size_t>, Observed> all;
-  for (std::string line; std::getline(file, line);) {
+std::map<ProbeKey, Answer> read_observed(const std::string& path) {
+  std::istringstream lines(read_file(path));
+  std::map<ProbeKey, Answer> all;
+  for (std::string line; std::getline(lines, line);) {
     const json from = json::parse(line);
-    all[{from.at("case"), from.at("step")}] = {
-        .picked = from.at("picked"),
-        .scores = from.at("scores").get<std::map<std::string, double>>()};
+    all[{from.at("case"), from.at("step"), from.value("i", 0)}] = read_answer(from);
   }
   return all;
 }

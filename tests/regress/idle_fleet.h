@@ -30,15 +30,15 @@ inline conformance::Case idle_fleet(size_t endpoints, int block_size = 16) {
   return made;
 }
 
-/// A completion whose prompt is the JSON value `prompt`. `op` is a step of conformance::Step.
+/// A completion whose prompt is the JSON value `prompt`. `op` is a step of conformance::Step;
+/// anything but a probe goes to `endpoint`.
 inline conformance::Step completion(std::string op, const std::string& prompt,
                                     uint32_t endpoint = 0) {
-  return {.op = std::move(op),
-          .id = {},
-          .endpoint = endpoint,
-          .path = "/v1/completions",
-          .body = "{\"model\":\"m\",\"prompt\":" + prompt + "}",
-          .ms = 0};
+  conformance::Step step;
+  step.op = std::move(op);
+  if (step.op != "probe") step.subset = std::vector{endpoint};
+  step.body = "{\"model\":\"m\",\"prompt\":" + prompt + "}";
+  return step;
 }
 
 }  // namespace llmd::regress
