@@ -1,0 +1,38 @@
+"""The recorded score cases over the wire: `llmd epp` reads a simulated fleet's metrics pages, is asked over ext-proc, and tells its
+scores as metadata. The same in process, and many more: tests/conformance/scores_test.cc."""
+
+import pathlib
+import sys
+
+import pytest
+from process import eventually
+
+pytest.importorskip("grpc")
+TESTS = pathlib.Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS / "conformance"))
+
+from scorediff import Fleet, configuration, difference, key_of, read_cases, read_lines, run  # noqa: E402
+
+RECORDED = TESTS / "data/conformance"
+OBSERVED = {key_of(said): said for said in read_lines(RECORDED / "scores.observed.jsonl")}
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    it = Fleet()
+    yield it
+    it.stop()
+
+
+@pytest.mark.parametrize("case", read_cases(RECORDED / "scores.json"), ids=lambda case: case["name"])
+def test_scores_equal_the_references(lab, fleet, tmp_path, case):
+    fleet.serve(case)
+    epp = lab.epp(config_text=configuration(case, fleet, tmp_path), emit_endpoint_scores=True, allow_experimental_plugins=True,
+                  metrics_staleness_threshold="60s")
+    eventually("metrics are read", fleet.read)
+    compared = 0
+    for said in run(case, fleet, epp):
+        if theirs := OBSERVED.get(key_of(said)):  # of some probes no answer was kept
+            assert difference(theirs, said) is None, (theirs, said)
+            compared += 1
+    assert compared == sum(name == case["name"] for name, _, _ in OBSERVED)
