@@ -1,5 +1,7 @@
 #include "media.h"
 
+#include "request/video.h"
+
 #include <xxhash.h>
 
 #include <algorithm>
@@ -12,8 +14,6 @@ namespace {
 
 constexpr uint32_t kUnknownImage = 640 * 360 / 1024;
 constexpr size_t kHeaderMax = 64 * 1024;
-/// No prefix is hashed beyond this many tokens, so a header that claims more changes nothing.
-constexpr uint64_t kTokensMax = 131072;
 
 constexpr std::array<int8_t, 256> kBase64 = [] {
   std::array<int8_t, 256> table;
@@ -109,11 +109,11 @@ uint32_t base64_image_tokens(std::string_view base64) {
   const Size size = image_size(bytes);
   if (!bytes.good() || size.width == 0 || size.height == 0) return kUnknownImage;
   const uint64_t tokens = size.width * size.height / 1024;
-  return static_cast<uint32_t>(std::clamp<uint64_t>(tokens, 1, kTokensMax));
+  return static_cast<uint32_t>(std::clamp<uint64_t>(tokens, 1, kMediaTokensMax));
 }
 
 uint32_t audio_tokens(std::string_view data) {
-  return static_cast<uint32_t>(std::clamp<uint64_t>((data.size() + 3) / 4, 1, kTokensMax));
+  return static_cast<uint32_t>(std::clamp<uint64_t>((data.size() + 3) / 4, 1, kMediaTokensMax));
 }
 
 Piece media_piece(std::string_view content, uint32_t tokens) {

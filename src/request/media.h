@@ -17,9 +17,6 @@ uint32_t base64_image_tokens(std::string_view base64);
 /// The same for audio: a token for four bytes of `data`, at least 1.
 uint32_t audio_tokens(std::string_view data);
 
-/// A video counts as 10 s of 2 frames a second of 640 × 360.
-inline constexpr uint32_t kVideoTokens = 4500;
-
 /// What stands for `content` in a prompt's byte stream.
 Piece media_piece(std::string_view content, uint32_t tokens);
 

@@ -1,6 +1,8 @@
 #include "media.h"
 #include "openai_scan.h"
 
+#include "request/video.h"
+
 #include <cstring>
 
 namespace llmd::request {
@@ -26,8 +28,10 @@ enum : uint8_t {
   kImage,
   kVideo,
   kAudio,
+  kRemoteAudio,
   kImageUrl,
   kVideoUrl,
+  kAudioUrl,
   kAudioData,
   kAudioFormat,
 };
@@ -54,20 +58,23 @@ constexpr codec::JsonField kFields[] = {
     {kBlock, "image_url", kImage},
     {kBlock, "video_url", kVideo},
     {kBlock, "input_audio", kAudio},
+    {kBlock, "audio_url", kRemoteAudio},
     {kImage, "url", kImageUrl},
     {kVideo, "url", kVideoUrl},
+    {kRemoteAudio, "url", kAudioUrl},
     {kAudio, "data", kAudioData},
     {kAudio, "format", kAudioFormat},
 };
 constexpr codec::JsonSchema kSchema(kFields);
 
-enum class BlockType : uint8_t { kOther, kText, kImage, kVideo, kAudio };
+enum class BlockType : uint8_t { kOther, kText, kImage, kVideo, kAudio, kRemoteAudio };
 
 BlockType block_type(std::string_view name) {
   if (name == "text") return BlockType::kText;
   if (name == "image_url") return BlockType::kImage;
   if (name == "video_url") return BlockType::kVideo;
   if (name == "input_audio") return BlockType::kAudio;
+  if (name == "audio_url") return BlockType::kRemoteAudio;
   return BlockType::kOther;
 }
 
@@ -81,7 +88,7 @@ struct Part {
 /// A content block while it is read; its members may come in any order.
 struct Block {
   BlockType type = BlockType::kOther;
-  Text text, image, video, audio, audio_format;
+  Text text, image, video, audio, audio_format, audio_url;
 };
 
 class ChatScan final : public JsonBodyScan {
@@ -118,6 +125,9 @@ class ChatScan final : public JsonBodyScan {
         break;
       case kAudio:
         block_.audio = block_.audio_format = {};
+        break;
+      case kRemoteAudio:
+        block_.audio_url = {};
         break;
       default:
         break;
@@ -173,6 +183,9 @@ class ChatScan final : public JsonBodyScan {
       case kVideoUrl:
         block_.video = text(v);
         break;
+      case kAudioUrl:  // a wrong type is no reason to refuse: the API does not check this one
+        block_.audio_url = v.kind == JsonKind::kString ? text_of(v) : Text{};
+        break;
       case kAudioData:
         block_.audio = text(v);
         break;
@@ -206,6 +219,9 @@ class ChatScan final : public JsonBodyScan {
       case BlockType::kAudio:
         parts_.push_back({BlockType::kAudio, block_.audio, block_.audio_format});
         break;
+      case BlockType::kRemoteAudio:
+        parts_.push_back({BlockType::kRemoteAudio, block_.audio_url, {}});
+        break;
       case BlockType::kOther:
         break;
     }
@@ -237,8 +253,12 @@ class ChatScan final : public JsonBodyScan {
         return media_piece(content, image_tokens(content));
       case BlockType::kAudio:
         return media_piece(join(content, resolve(body, part.extra)), audio_tokens(content));
+      case BlockType::kRemoteAudio:
+        return media_piece(content, audio_tokens({}));
       default:
-        return media_piece(content, kVideoTokens);
+        Piece video = media_piece(content, video_tokens({}));
+        video.video = true;
+        return video;
     }
   }
 

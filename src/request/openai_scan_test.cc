@@ -222,15 +222,20 @@ TEST(ChatScan, ReadsMediaAsPlaceholders) {
                  R"({"type":"image_url","image_url":{"url":"https://example.com/a.png"}},)"
                  R"({"type":"video_url","video_url":{"url":"v"}},)"
                  R"({"type":"input_audio","input_audio":{"format":"wav","data":"abcdefgh"}},)"
-                 R"({"type":"custom","x":1}]}]})");
+                 R"({"type":"audio_url","audio_url":{"url":"https://example.com/a.wav"}},)"
+                 R"({"type":"audio_url","audio_url":{"url":1}},{"type":"custom","x":1}]}]})");
   ASSERT_TRUE(p.good()) << p.error();
   const auto pieces = p->prompts[0].pieces;
-  ASSERT_EQ(pieces.size(), 5u);
+  ASSERT_EQ(pieces.size(), 7u);
   EXPECT_EQ(pieces[2].token, 0x6ee1cebau);
   EXPECT_EQ(pieces[2].count, 225u);
   EXPECT_EQ(pieces[3].count, 4500u);
+  EXPECT_TRUE(pieces[3].video);
   EXPECT_EQ(pieces[4].count, 2u);
   EXPECT_EQ(pieces[4].text, "abcdefghwav");
+  EXPECT_EQ(pieces[5].text, "https://example.com/a.wav");
+  EXPECT_EQ(pieces[5].count, 1u);
+  EXPECT_EQ(pieces[6].text, "");
 }
 
 TEST(EmbeddingScan, StreamsTheReferencesRecord) {

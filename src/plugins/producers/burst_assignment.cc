@@ -39,7 +39,6 @@ class Assignment {
  private:
   struct Placed {
     int64_t load = 0;
-    int64_t requests = 0;
     std::vector<const Chain*> prompts;
   };
 
@@ -77,9 +76,6 @@ class Assignment {
            });
   }
 
-  bool has_room(size_t replica) const {
-    return rules_.per_replica_max < 0 || placed_[replica].requests < rules_.per_replica_max;
-  }
   bool less(size_t a, size_t b) const {
     if (placed_[a].load != placed_[b].load) return placed_[a].load < placed_[b].load;
     if (replicas_[a].running != replicas_[b].running)
@@ -101,8 +97,7 @@ class Assignment {
     size_t most = 0;
     for (size_t r = 0; r < replicas_.size(); ++r) {
       const size_t blocks_held = held(r, prompt);
-      if (blocks_held < rules_.colocate_blocks_min || placed_[r].load >= share_ || !has_room(r))
-        continue;
+      if (blocks_held < rules_.colocate_blocks_min || placed_[r].load >= share_) continue;
       if (best && (blocks_held < most || (blocks_held == most && !less(r, *best)))) continue;
       best = r;
       most = blocks_held;
@@ -110,29 +105,33 @@ class Assignment {
     return best;
   }
 
-  size_t least_loaded() const {
+  /// The least loaded of the replicas that may take more of the unit, or of all. `taken` is how
+  /// many requests of the unit each has.
+  size_t least_loaded(std::span<const int64_t> taken) const {
     std::optional<size_t> with_room;
     size_t any = 0;
     for (size_t r = 0; r < replicas_.size(); ++r) {
+      const bool room = rules_.per_replica_max < 0 || taken[r] < rules_.per_replica_max;
       if (less(r, any)) any = r;
-      if (has_room(r) && (!with_room || less(r, *with_room))) with_room = r;
+      if (room && (!with_room || less(r, *with_room))) with_room = r;
     }
     return with_room.value_or(any);
   }
 
   void place(const Unit& unit, std::vector<std::optional<size_t>>& result) {
+    std::vector<int64_t> taken(replicas_.size());
     for (size_t next = 0; next < unit.members.size();) {
       const auto near = next == 0 ? holder(*unit.prompt) : std::nullopt;
-      const size_t replica = near ? *near : least_loaded();
+      const size_t replica = near ? *near : least_loaded(taken);
       auto& placed = placed_[replica];
       size_t run = unit.members.size() - next;
       if (rules_.per_replica_max >= 0)
         run = std::min(run, static_cast<size_t>(
-                                std::max<int64_t>(1, rules_.per_replica_max - placed.requests)));
+                                std::max<int64_t>(1, rules_.per_replica_max - taken[replica])));
       placed.load += rules_.balance_by_tokens
                          ? blocks(unit) - static_cast<int64_t>(held(replica, *unit.prompt))
                          : static_cast<int64_t>(run);
-      placed.requests += static_cast<int64_t>(run);
+      taken[replica] += static_cast<int64_t>(run);
       placed.prompts.push_back(unit.prompt);
       for (; run > 0; --run) result[unit.members[next++]] = replica;
     }

@@ -16,7 +16,7 @@ struct BurstReplica {
 };
 
 struct BurstRules {
-  int64_t per_replica_max = -1;    // requests of the burst; -1: any number
+  int64_t per_replica_max = -1;    // requests of one prompt; -1: any number
   size_t colocate_blocks_min = 0;  // so many common blocks keep requests together; 0: only whole
                                    // prompts do
   bool balance_by_tokens = false;  // by blocks that have to be computed, not by requests

@@ -42,7 +42,7 @@ const plugin::Params<Params>& table() {
           .min(1)
           .max(10000),
       plugin::field("maxPerReplica", &Params::per_replica_max, "requests",
-                    "Requests of a window that go to one endpoint; -1: any number.")
+                    "Requests of one prompt and window that go to one endpoint; -1: any number.")
           .min(-1),
       plugin::field("blockSizeTokens", &Params::block_tokens, "tokens", "Block size.").positive(),
       plugin::field("maxPrefixTokensToMatch", &Params::match_tokens_max, "tokens",

@@ -49,6 +49,11 @@ TEST(AssignBurst, GoesOnBeyondTheMostWhenAllAreFull) {
   EXPECT_EQ(counts(repeated(10, {1}), {.per_replica_max = 2}), (Counts{3, 3, 2, 2, 0}));
 }
 
+TEST(AssignBurst, CountsTheMostForEachPromptByItself) {
+  EXPECT_EQ(counts(repeated(3, {1, 2, 3}) + repeated(6, {4}), {.per_replica_max = 2}),
+            (Counts{2, 3, 2, 2, 0}));
+}
+
 TEST(AssignBurst, LeavesLoneRequestsAlone) {
   EXPECT_EQ(counts({{1, 2}}, {}), (Counts{0, 0, 0, 0, 1}));
   EXPECT_EQ(counts({{1, 2}, {3}, {}}, {}), (Counts{0, 0, 0, 0, 3}));

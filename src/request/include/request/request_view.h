@@ -33,6 +33,7 @@ struct Piece {
                      // length for kEscaped
   uint32_t token = 0;
   uint32_t count = 0;
+  bool video = false;  // kPlaceholder: `count` is a guess that headers may correct
 };
 
 /// One independent prompt: either token ids given by the client, or pieces of text.
