@@ -1,39 +1,17 @@
 """cases.py SEED COUNT > cases.json: random fleets, configurations and scripts for scorediff.py.
 
-A case is what ../data/conformance/README.md describes. Prompts are written `@{SEED:LENGTH}` (text) and `@[SEED:LENGTH]` (the
-same as token ids), which expand() replaces: a shorter text of a seed is the beginning of a longer one. Kept out are what the
-reference answers by chance (equal scores in a profile whose scores are not shown) and by the clock."""
+A case is what README.md describes, its prompts are written as in texts.py. Kept out is what the reference answers by chance (equal
+scores in a profile whose scores are not shown), by the clock, or otherwise than it should (README.md)."""
 
 import base64
 import json
 import random
-import re
 import sys
+import zlib
 
-WORDS = ("alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi "
-         "omega north south east west red green blue fast slow long short").split()
-MARK = re.compile(r"@([{\[])(\d+):(\d+)[}\]]")
-
-
-def text_of(seed, length):
-    """Words drawn by a linear congruential generator; tests/conformance/score_case.cc draws the same."""
-    state, out, size = seed, [], 0
-    while size < length:
-        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
-        out.append(WORDS[(state >> 33) % len(WORDS)] + " ")
-        size += len(out[-1])
-    return "".join(out)[:length]
-
-
-def expand(body):
-    def replacement(mark):
-        text = text_of(int(mark[2]), int(mark[3]))
-        return text if mark[1] == "{" else ",".join(str(ord(c)) for c in text)
-    return MARK.sub(replacement, body)
-
+from flattenings import FLATTENED
 
 rng = random.Random(int(sys.argv[1]) if __name__ == "__main__" else 0)
-PNG = "data:image/png;base64,"
 
 
 def fresh():
@@ -109,6 +87,9 @@ def config(plugins, *profiles):
     return "\n".join(lines) + "\n"
 
 
+TIES = ("queue-scorer", .0371)  # all queues differ, so with it one endpoint is best
+
+
 def scored(*scorers, plugins=(), picker="max-score-picker"):
     """One profile of these scorers: a type, or (type, weight) or (type, weight, parameters)."""
     whole = [(s, None, None) if isinstance(s, str) else (*s, None)[:3] for s in scorers]
@@ -146,8 +127,8 @@ def with_header(name, value):
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
 
 
-def families(count, how=None, number=5, **more):
-    """Prompts sent to known endpoints, then asked for: longer, shorter, and with another end."""
+def families(count, how=None, number=5, homes=3, **more):
+    """Prompts sent to known endpoints, `homes` at most, then asked for: longer, shorter, and with another end."""
     steps = []
     for _ in range(number):
         length, seed = rng.choice([120, 500, 1500, 4000, 9000]), fresh()
@@ -172,7 +153,7 @@ def families(count, how=None, number=5, **more):
                                    "messages": [{"role": "user", "content": end}]}), MESSAGES
             return chat([{"role": "system", "content": start}, {"role": "user", "content": end}]), CHAT
 
-        for endpoint in rng.sample(range(count), rng.randint(1, min(3, count))):
+        for endpoint in rng.sample(range(count), rng.randint(1, min(homes, count))):
             steps.append(step("train", *body(rng.randint(length // 3, length)), ep=endpoint, **more))
         steps += [step("probe", *body(length), **more), step("probe", *body(rng.randint(40, length)), **more)]
     return steps
@@ -230,7 +211,7 @@ def renamed_models():
     k, name = some(), rng.choice(["x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite"])
     steps = [step("train", completion(text(700, 7), model="a"), ep=1)]
     steps += [step("probe", completion(text(700, 7), model=m), **with_header(name, to)) for m in "mab" for to in "ac"]
-    return scored("lora-affinity-scorer", "prefix-cache-scorer"), fleet(k, lora=adapters), steps
+    return scored("lora-affinity-scorer", "prefix-cache-scorer", TIES), fleet(k, lora=adapters), steps
 
 
 def prefixes():
@@ -239,8 +220,8 @@ def prefixes():
     producer = rng.choice([[], [("approx-prefix-cache-producer", {
         "autoTune": False, "blockSizeTokens": rng.choice([16, 64, 128, 256]), "maxPrefixTokensToMatch": rng.choice([0, 512, 8192]),
         "lruCapacityPerServer": 4096})]])
-    return (scored(("prefix-cache-scorer", 1, weight), plugins=producer),
-            fleet(k, block=rng.choice([1, 16, 32, 64, 128, 256]), blocks=rng.choice([200, 4096])), families(k))
+    return (scored(("prefix-cache-scorer", 1, weight), TIES, plugins=producer),
+            fleet(k, block=rng.choice([1, 16, 32, 64, 128, 256]), blocks=100000), families(k))
 
 
 def prefix_chains():
@@ -249,11 +230,17 @@ def prefix_chains():
             conversation(k) + conversation(k))
 
 
-def full_prefix_indexes():
-    k = some()
-    return (scored("prefix-cache-scorer", plugins=[("approx-prefix-cache-producer", {"autoTune": False, "blockSizeTokens": 64,
-                                                                                    "lruCapacityPerServer": rng.choice([3, 8, 20])})]),
-            fleet(k), families(k, "text", 8))
+def flattened():
+    k = 3
+    path, first = rng.choice(FLATTENED)
+    ascii_only = rng.random() < .5
+
+    def said(op, at, body, **more):
+        return step(op, json.dumps({"model": "m"} | body, ensure_ascii=ascii_only), at, **more)
+
+    steps = [said("train", path, first, ep=1), *(said("probe", p, b) for p, b in FLATTENED if p == path)]
+    return (scored(("prefix-cache-scorer", 2), ("context-length-aware", 3, {"label": "range"}), TIES),
+            fleet(k, lambda i: {"range": "0-100000"}), steps + [said("probe", *rng.choice(FLATTENED)) for _ in range(3)])
 
 
 def tool_conversations():
@@ -275,28 +262,27 @@ def tool_conversations():
     steps = []
     for body, path in asked:
         steps += [step("train", body, path, ep=rng.randrange(k)), step("probe", body, path)]
-    return scored("prefix-cache-scorer"), fleet(k), steps
+    return scored("prefix-cache-scorer", TIES), fleet(k), steps
 
 
 def no_hits():
+    """Every endpoint has been used before: those that were not are ranked by chance."""
     k = some()
-    steps = [probe(rng.randint(600, 2000)) for _ in range(k + 2)]
-    steps += [step("train", completion(text(900)), ep=e) for e in rng.sample(range(k), 2)] + [probe(900) for _ in range(3)]
-    steps += [probe(900, subset=rng.sample(range(k), 2)) for _ in range(2)] + families(k, "text", 2)
-    return scored(("prefix-cache-scorer", 2), ("no-hit-lru-scorer", 1, rng.choice([{}, {"lruSize": 2}]))), fleet(k), steps
+    steps = [step("train", completion(text(900)), ep=e) for e in rng.sample(range(k), k)] + [probe(900) for _ in range(k)]
+    return scored(("prefix-cache-scorer", 2), "no-hit-lru-scorer", TIES), fleet(k), steps + families(k, "text", 3) + [probe(900) for _ in range(3)]
 
 
 def active_requests():
     k, parameters = some(), rng.choice([{}, {"idleThreshold": 1, "maxBusyScore": .5}, {"idleThreshold": 2}])
-    return scored(("active-request-scorer", 1, parameters)), fleet(k), in_flight(k, 4)
+    return scored(("active-request-scorer", 1, parameters), TIES), fleet(k), in_flight(k, 4)
 
 
 def token_load():
     k = some()
     producer = ("inflight-load-producer", rng.choice([
         {}, {"addEstimatedOutputTokens": True}, {"addEstimatedOutputTokens": True, "outputRatio": .5, "maxEstimatedOutputTokens": 300}]))
-    return (scored(("prefix-cache-scorer", .5), ("token-load-scorer", 2, {"queueThresholdTokens": rng.choice([4096, 65536])}),
-                   plugins=[producer]), fleet(k), families(k, "text", 2) + in_flight(k))
+    return (scored(("token-load-scorer", 2, {"queueThresholdTokens": rng.choice([4096, 65536])}), TIES, plugins=[producer]), fleet(k),
+            in_flight(k))
 
 
 def context_lengths():
@@ -475,9 +461,11 @@ def data_parallel():
 
 
 def image(i, size=None):
-    url = f"https://example.com/{i}.png" if size is None else PNG + base64.b64encode(
-        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big") + b"\x08\x02\0\0\0\0\0\0\0" + bytes([i])).decode()
-    return {"type": "image_url", "image_url": {"url": url}}
+    if size is None:
+        return {"type": "image_url", "image_url": {"url": f"https://example.com/{i}.png"}}
+    head = b"IHDR" + size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big") + b"\x08\x02\0\0\0"
+    png = b"\x89PNG\r\n\x1a\n\0\0\0\r" + head + zlib.crc32(head).to_bytes(4, "big") + bytes([i])
+    return {"type": "image_url", "image_url": {"url": "data:image/png;base64," + base64.b64encode(png).decode()}}
 
 
 def said_with(*parts):
@@ -496,7 +484,7 @@ def pictures():
     steps = [step("train", said_with(*parts), CHAT, ep=rng.randrange(k)) for parts in sets]
     for parts in sets:
         steps += [step("probe", said_with(*parts), CHAT), step("probe", said_with(*parts[:1], image(9)), CHAT)]
-    return (scored(("mm-embeddings-cache-scorer", 2), "prefix-cache-scorer"), fleet(k), steps + [probe()])
+    return (scored(("mm-embeddings-cache-scorer", 2), "prefix-cache-scorer", TIES), fleet(k), steps + [probe()])
 
 
 def video_sizes():
@@ -506,7 +494,7 @@ def video_sizes():
              {"x-llm-d-video-resolution": "1280x720"}, {"x-llm-d-video-resolution": "x", "x-llm-d-video-fps": "-1"}]
     steps = [step("train", said_with(part), CHAT, ep=1)]
     steps += [step("probe", said_with(part), CHAT, headers=[list(h) for h in size.items()]) for size in sizes]
-    return scored("prefix-cache-scorer", ("context-length-aware", 1, {"label": "range"})), fleet(
+    return scored("prefix-cache-scorer", ("context-length-aware", 1, {"label": "range"}), TIES), fleet(
         k, lambda i: {"range": ["0-2000", "2000-9000", "9000-90000"][i % 3]}), steps
 
 
@@ -528,25 +516,27 @@ def affinity_filters():
 
 
 def bursts():
-    """Requests of one window. All but one differ from each other in nothing that decides: their order is not known."""
-    k, name = some(), "burst-prefix-cache-producer"
-    parameters = {"windowDurationMs": 300, "maxPerReplica": rng.choice([-1, 2, 3]), "minColocateBlocks": rng.choice([0, 2]),
+    """Requests of one window: groups of one prompt, and prompts that share their beginning."""
+    k, name = rng.randint(2, 5), "burst-prefix-cache-producer"
+    parameters = {"windowDurationMs": 300, "maxPerReplica": rng.choice([-1, 1, 2, 3]), "minColocateBlocks": rng.choice([0, 2, 3]),
                   "balanceBy": rng.choice(["requests", "tokens"])}
-    endpoints = fleet(k)
     steps = []
-    for _ in range(3):
-        seeds = [fresh() for _ in range(rng.randint(1, 2))]
-        sizes = rng.sample([400, 900, 1700, 3000], len(seeds))
-        members = [step("probe", completion(text(size, seed))) for seed, size in zip(seeds, sizes) for _ in range(rng.randint(2, 4))]
-        steps += [{"op": "together", "requests": members}, probe(700)]
-    return scored(("prefix-cache-scorer", 1, {"prefixMatchInfoProducerName": name}), plugins=[(name, parameters)]), endpoints, steps
+    for _ in range(4):
+        members = []
+        for seed in [fresh() for _ in range(rng.randint(1, 3))]:
+            for size in rng.sample([400, 900, 1300, 1700, 2200, 3000, 5000], rng.randint(1, 3)):
+                members += [step("probe", completion(text(size, seed)))] * rng.choice([1, 1, 2, 3, 4])
+        steps.append({"op": "together", "requests": members})
+    return (scored(("prefix-cache-scorer", 1, {"prefixMatchInfoProducerName": name}), TIES, plugins=[(name, parameters)]), fleet(k),
+            steps + [probe(700)])
 
 
 def pulls():
-    """Who may give its cache away: the header x-kv-cache-source-host-port."""
+    """Who may give its cache away: the header x-kv-cache-source-host-port. One at most: of several one is drawn."""
     k = some()
     parameters = {"minCachedTokenDelta": rng.choice([1, 128, 1000]), "prefixMatchInfoProducerName": "approx-prefix-cache-producer"}
-    return (scored("queue-scorer", plugins=["approx-prefix-cache-producer", ("p2p-source-producer", parameters)]), fleet(k), families(k, "text"))
+    return (scored("queue-scorer", plugins=["approx-prefix-cache-producer", ("p2p-source-producer", parameters)]), fleet(k),
+            families(k, "text", homes=1))
 
 
 def latencies():
@@ -554,7 +544,15 @@ def latencies():
     k = some()
     parameters = rng.choice([{}, {"compositeKVWeight": 2, "compositeQueueWeight": .5, "compositePrefixWeight": 3}, {"compositeKVWeight": 0, "compositeQueueWeight": 0,
                                                                                                              "compositePrefixWeight": 0}])
-    return scored(("latency-scorer", 1, parameters), plugins=["predicted-latency-producer"]), fleet(k), families(k, "text", 3)
+    plugins = ["predicted-latency-producer", ("latency-scorer", parameters), "slo-headroom-tier-filter", "queue-scorer", "max-score-picker"]
+    return (config(plugins, ("default", ["slo-headroom-tier-filter", "latency-scorer", TIES, "max-score-picker"])), fleet(k),
+            families(k, "text", 3))
+
+
+def multicluster():
+    k, name = some(), "multicluster-approx-prefix-cache-producer"
+    return (scored(("multicluster-prefix-cache-scorer", 1, {"prefixMatchInfoProducerName": name, "matchLengthWeight": .25}), TIES, plugins=[name]),
+            fleet(k), families(k))
 
 
 def several_targets():
@@ -566,15 +564,14 @@ def several_targets():
 def everything():
     k = some()
     names = ["queue-scorer", "kv-cache-utilization-scorer", "running-requests-size-scorer", "prefix-cache-scorer", "active-request-scorer",
-             "load-aware-scorer", "lora-affinity-scorer", "no-hit-lru-scorer", "token-load-scorer"]
-    return (scored(*((n, round(rng.uniform(.1, 4), 2)) for n in names), plugins=["inflight-load-producer"]), fleet(k, lora=adapters),
-            families(k, None, 3) + in_flight(k, 1))
+             "load-aware-scorer", "lora-affinity-scorer"]
+    return scored(*((n, round(rng.uniform(.1, 4), 2)) for n in names)), fleet(k, lora=adapters), families(k, None, 3) + in_flight(k, 1)
 
 
-KINDS = [metrics_scorers, lora_mixes, renamed_models, prefixes, prefix_chains, full_prefix_indexes, tool_conversations, no_hits, active_requests,
-         token_load, context_lengths, role_filters, label_filters, utilization_filters, attributes, header_labels, session_tokens, session_ids,
-         header_profiles, disaggregated, placed, legacy_disaggregated, data_parallel, pictures, video_sizes, encoded, affinity_filters, bursts,
-         pulls, latencies, several_targets, everything]
+KINDS = [metrics_scorers, lora_mixes, renamed_models, prefixes, prefix_chains, flattened, tool_conversations, no_hits, active_requests,
+         token_load, context_lengths, flattened, role_filters, label_filters, utilization_filters, attributes, header_labels, session_tokens,
+         session_ids, header_profiles, flattened, disaggregated, placed, legacy_disaggregated, data_parallel, pictures, video_sizes, encoded,
+         affinity_filters, flattened, bursts, pulls, latencies, multicluster, several_targets, everything]
 
 if __name__ == "__main__":
     cases = []

@@ -213,10 +213,14 @@ std::vector<Answer> Picker::run_together(const Step& step) {
   std::vector<std::unique_ptr<Client>> clients;
   for (const auto& one : step.requests) clients.push_back(start(one));
   settle();
+  for (const auto& client : clients) client->finish();
   std::vector<Answer> answers;
-  for (const auto& client : clients) {
-    client->finish();
-    answers.push_back(client->answer);
+  for (size_t i = 0; i < clients.size();) {
+    const size_t first = i;
+    for (; i < clients.size() && step.requests[i].body == step.requests[first].body; ++i)
+      answers.push_back(clients[i]->answer);
+    std::ranges::sort(answers.begin() + static_cast<ptrdiff_t>(first), answers.end(), {},
+                      &Answer::picked);
   }
   return answers;
 }

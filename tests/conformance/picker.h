@@ -27,7 +27,8 @@ class Picker {
 
   /// What the step's request was told; nothing in it for steps that are none.
   Answer run(const Step& step);
-  /// The same for requests that arrive at once (step "together"), in their order.
+  /// The same for requests that arrive at once (step "together"), in their order; neighbours that
+  /// are alike in the order of where they went, since which of them came first is chance.
   std::vector<Answer> run_together(const Step& step);
 
   /// The metrics page.

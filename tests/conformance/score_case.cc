@@ -32,7 +32,7 @@ constexpr std::string_view kWords[] = {
     "tau",   "upsilon", "phi",   "chi",   "psi",     "omega",   "north", "south", "east",
     "west",  "red",     "green", "blue",  "fast",    "slow",    "long",  "short"};
 
-/// What tests/conformance/cases.py draws from the same seed.
+/// What texts.py draws from the same seed.
 std::string text_of(uint64_t seed, size_t length) {
   std::string out;
   while (out.size() < length) {

@@ -23,10 +23,10 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
 
 import grpc  # noqa: E402
-from cases import expand  # noqa: E402
 from ext_proc import MESSAGES, Stream, header_map  # noqa: E402
 from google.protobuf import json_format  # noqa: E402
 from process import eventually, free_ports  # noqa: E402
+from texts import expand  # noqa: E402
 
 TOLERANCE = 1e-9
 # Headers by which a picker tells the server or the client more than the destination.
@@ -220,6 +220,12 @@ class Asked:
                     self._note(message.response_headers.response.header_mutation)
 
 
+def in_any_order(requests, said):
+    """What requests that are alike and arrive at once were told, in the order of where they went."""
+    order = {json.dumps(request): i for i, request in reversed(list(enumerate(requests)))}
+    return [one for _, one in sorted(zip(requests, said), key=lambda pair: (order[json.dumps(pair[0])], pair[1].get("picked", "")))]
+
+
 def run(case, fleet, picker, settle=0.0):
     """Runs a case's script and yields what was said to its probes. `settle` seconds are given to updates that a picker makes
     after it has answered."""
@@ -232,18 +238,20 @@ def run(case, fleet, picker, settle=0.0):
             if step["op"] == "close":
                 open_requests.pop(step["id"]).finish()
                 continue
+            requests = step.get("requests", [step])
             asked = []
-            for one in step.get("requests", [step]):
+            for one in requests:
                 number += 1
                 asked.append(Asked(channel, fleet, one, number))
-            for i, one in enumerate(asked):
-                said = one.decision()
-                if step["op"] == "open":
-                    open_requests[step["id"]] = one
-                else:
+            said = [one.decision() for one in asked]
+            if step["op"] == "open":
+                open_requests[step["id"]] = asked[0]
+            else:
+                for one in asked:
                     one.finish()
-                if step["op"] in ("probe", "together") or one.refused:
-                    yield {"case": case["name"], "step": at, **({"i": i} if len(asked) > 1 else {}), **said}
+            if step["op"] in ("probe", "together") or asked[0].refused:
+                for i, one in enumerate(in_any_order(requests, said)):
+                    yield {"case": case["name"], "step": at, **({"i": i} if len(said) > 1 else {}), **one}
             time.sleep(settle)
         for one in open_requests.values():
             one.finish()
@@ -272,24 +280,30 @@ def record(arguments):
 
 # --- comparison
 
-def difference(theirs, ours, any_pick=False):
+def text_of(said):
+    """The text of a refusal as far as it is a contract."""
+    head, mark, _ = said.get("body", "").partition("failed to find target endpoint: ")
+    return head + mark
+
+
+def difference(theirs, ours):
     """Why our words are not the reference's, or None."""
     if ours is None:
         return "missing"
-    if any(theirs.get(key) != ours.get(key) for key in ("status", "body", "reason", "error")):
+    if any(theirs.get(key) != ours.get(key) for key in ("status", "reason", "error")):
         return "outcome"
+    if text_of(theirs) != text_of(ours):
+        return "text"
     for name in SHOWN:
         for key in (name, "answer " + name):
             if theirs.get(key) != ours.get(key):
                 return key
-    if "picked" not in theirs:
+    if not theirs.get("scores"):  # refused, or without its scores: handlers that change ports lose them
         return None
     if set(theirs["scores"]) != set(ours["scores"]):
         return "candidates"
     if any(abs(score - ours["scores"][name]) > TOLERANCE for name, score in theirs["scores"].items()):
         return "scores"
-    if any_pick:
-        return None
     best = sorted(theirs["scores"].values(), reverse=True)
     for place, name in enumerate(ours["picked"].split(",")):
         if abs(theirs["scores"].get(name.split(":")[0], -1) - best[place]) > TOLERANCE:
