@@ -123,6 +123,8 @@ class Assembler {
       if (instance.is<schedule::ResponseHook>())
         pipeline_.response.push_back(
             step<schedule::ResponseHook>(instance, "ResponseStreaming", alone));
+      if (instance.is<schedule::Reporter>())
+        pipeline_.reporters.push_back(step<schedule::Reporter>(instance, "ResponseStreaming"));
     }
   }
 

@@ -21,7 +21,8 @@ int layer(const Instance& instance) {
   if (instance.is<schedule::SaturationDetector>()) return 0;
   if (instance.is<schedule::RequestHook>() || instance.is<schedule::Producer>() ||
       instance.is<schedule::Screener>() || instance.is<schedule::Admitter>() ||
-      instance.is<schedule::PreRequest>() || instance.is<schedule::ResponseHook>())
+      instance.is<schedule::PreRequest>() || instance.is<schedule::ResponseHook>() ||
+      instance.is<schedule::Reporter>())
     return 1;
   if (instance.is<schedule::Filter>() || instance.is<schedule::Scorer>() ||
       instance.is<schedule::Picker>() || instance.is<schedule::ProfileHandler>())

@@ -22,8 +22,12 @@ bool ResponseMeter::chunk(std::string_view bytes, const Clock& clock) {
   return first;
 }
 
+void ResponseMeter::finish_usage() {
+  if (!std::exchange(finished_, true) && usage_) usage_->finish();
+}
+
 void ResponseMeter::end(TimePoint now, const metric::Histogram& processing) {
-  if (usage_) usage_->finish();
+  finish_usage();
   if (!series_) return;
   const double total = seconds(now - received_);
   series_->duration.observe(total);

@@ -22,6 +22,8 @@ class ResponseMeter {
 
   /// True for the first chunk.
   bool chunk(std::string_view bytes, const Clock& clock);
+  /// The last byte was given to chunk(): usage() is final. Idempotent.
+  void finish_usage();
   /// After the last byte; `processing` is response_processing_duration_seconds.
   void end(TimePoint now, const metric::Histogram& processing);
 
@@ -35,6 +37,7 @@ class ResponseMeter {
   TimePoint received_{}, started_{}, first_{}, last_{};
   bool began_ = false;  // a chunk has come
   bool streaming_ = false;
+  bool finished_ = false;
   request::UsageScan* usage_ = nullptr;
   RequestSeries* series_ = nullptr;
   uint64_t bytes_ = 0;

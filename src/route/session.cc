@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "route/director.h"
 #include "schedule/pipeline.h"
+#include "schedule/stopwatch.h"
 
 #include <fmt/format.h>
 
@@ -502,9 +503,10 @@ struct Session::Impl final : Suspendable {
     schedule_again();
   }
 
-  void response_headers(int status, HeaderView headers) {
+  void response_headers(int status, HeaderView headers, std::string_view served) {
     state = State::kResponding;
     response_status = status;
+    context->served = arena->copy(served);
     if (status >= 500)
       director.ejector_.failed(*charged_endpoint, fleet::Ejector::Cause::kStatus5xx,
                                *context->snapshot, clock.now());
@@ -524,6 +526,16 @@ struct Session::Impl final : Suspendable {
   void response_body(std::string_view chunk) {
     if (!meter.chunk(chunk, clock) || !committed) return;
     for (const auto& step : pipeline->response) step.plugin->on_first_chunk(*context);
+  }
+
+  std::span<const schedule::Report> report() {
+    meter.finish_usage();
+    schedule::Stopwatch stopwatch;
+    for (const auto& step : pipeline->reporters) {
+      step.plugin->report(*context, meter.usage());
+      step.duration.observe(stopwatch.lap());
+    }
+    return context->reports.view();
   }
 
   void response_end() {
@@ -568,8 +580,8 @@ void Session::on_end(std::string_view body) {
   if (impl_->accept(Event::kEnd)) impl_->parse_and_admit(body);
 }
 
-void Session::on_response_headers(int status, HeaderView headers) {
-  if (impl_->accept(Event::kResponseHeaders)) impl_->response_headers(status, headers);
+void Session::on_response_headers(int status, HeaderView headers, std::string_view served) {
+  if (impl_->accept(Event::kResponseHeaders)) impl_->response_headers(status, headers, served);
 }
 
 void Session::on_response_body(std::string_view chunk) {
@@ -578,6 +590,15 @@ void Session::on_response_body(std::string_view chunk) {
 
 codec::JsonRename* Session::renaming() {
   return impl_->rename ? &*impl_->rename : nullptr;
+}
+
+bool Session::reports_answers() const {
+  return impl_->state == State::kResponding && impl_->committed &&
+         !impl_->pipeline->reporters.empty();
+}
+
+std::span<const schedule::Report> Session::reports() {
+  return reports_answers() ? impl_->report() : std::span<const schedule::Report>{};
 }
 
 void Session::on_response_end() {

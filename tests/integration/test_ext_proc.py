@@ -315,3 +315,20 @@ def test_the_references_command_line_is_taken(lab):
         stream = Stream(channel)
         stream.post(BODY)
         assert "x-gateway-destination-endpoint" in stream.headers()[0]
+
+
+def test_the_proxy_says_who_served(lab, tmp_path):
+    epp = lab.epp(endpoint=["http://127.0.0.1:9100"], config_text="apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\n"
+                  "plugins: [{type: destination-endpoint-served-verifier}, {type: random-picker}]\n")
+    with epp.channel() as channel:
+        for served in ("127.0.0.1:9100", None):
+            stream = Stream(channel)
+            stream.post(BODY)
+            stream.headers()
+            stream.body()
+            metadata = MESSAGES["Metadata"]()
+            if served:
+                metadata.filter_metadata["envoy.lb"].update({"x-gateway-destination-endpoint-served": served})
+            stream.send(response_headers={"headers": header_map([(":status", "200")])}, metadata_context=metadata)
+            told = stream.headers()[0]["x-conformance-test-served-endpoint"]
+            assert told == served if served else told.startswith("fail: ")

@@ -278,8 +278,9 @@ void ExtProcCall::send_request_body(std::span<const route::Splice> splices) {
   send_body(Direction::kRequest, pieces, !ends_by_trailers_);
 }
 
-void ExtProcCall::send_body(Direction direction, std::span<const Piece> pieces,
-                            bool end_of_stream) {
+/// `metadata` goes with the last message.
+void ExtProcCall::send_body(Direction direction, std::span<const Piece> pieces, bool end_of_stream,
+                            std::string_view metadata) {
   Chunks chunks(pieces);
   if (chunks.left() == 0 && !end_of_stream) return;
   std::array<char, kBodyPrefixBytesMax> prefix;
@@ -290,7 +291,9 @@ void ExtProcCall::send_body(Direction direction, std::span<const Piece> pieces,
     for (const auto& piece : chunk) bytes += piece.bytes.size();
     const size_t prefix_bytes =
         write_body_prefix(prefix, direction, bytes, end_of_stream && chunks.left() == 0);
-    message.assign(1, {{prefix.data(), prefix_bytes}, false});
+    message.clear();
+    if (chunks.left() == 0 && !metadata.empty()) message.push_back({metadata, false});
+    message.push_back({{prefix.data(), prefix_bytes}, false});
     message.insert(message.end(), chunk.begin(), chunk.end());
     call_.send(message);
   } while (chunks.left() > 0);
@@ -334,7 +337,8 @@ void ExtProcCall::response_headers(const ProcessingRequest& message) {
   const HeaderView headers(fields);
   if (session_.active()) {
     const auto status = headers.find(":status");
-    session_.on_response_headers(number_of<int>(status ? *status : headers.get("status")), headers);
+    session_.on_response_headers(number_of<int>(status ? *status : headers.get("status")), headers,
+                                 read_served(message.metadata));
     const auto by_plugins = session_.response_headers();
     set.insert(set.end(), by_plugins.begin(), by_plugins.end());
   }
@@ -347,24 +351,37 @@ void ExtProcCall::response_headers(const ProcessingRequest& message) {
 
 void ExtProcCall::response_body(const ProcessingRequest& message) {
   if (state_ != State::kResponding) return out_of_order();
-  // The proxy comes first; the session reads along.
-  pass_response(message.body, message.end_of_stream, message.end_of_stream);
-  if (!session_.active()) return;
-  if (!message.body.empty()) session_.on_response_body(message.body);
-  if (message.end_of_stream) session_.on_response_end();
+  const bool last = message.end_of_stream;
+  const auto read_along = [&] {
+    if (session_.active() && !message.body.empty()) session_.on_response_body(message.body);
+  };
+  // The proxy comes first and the session reads along, unless the last bytes go with its reports.
+  const bool read_first = last && session_.reports_answers();
+  if (read_first) read_along();
+  pass_response(message.body, last, last);
+  if (!read_first) read_along();
+  if (last && session_.active()) session_.on_response_end();
+}
+
+/// Metadata about the answer, whose last byte the session has read.
+std::string_view ExtProcCall::reports() {
+  write_reports(shared_.metadata, session_.reports());
+  return shared_.metadata;
 }
 
 /// Sends more of the answer; `last`: its final bytes, though trailers may follow.
 void ExtProcCall::pass_response(std::string_view body, bool last, bool end_of_stream) {
   auto* const rename = session_.active() ? session_.renaming() : nullptr;
   const Piece piece{rename ? rename->pass(body, last) : body, false};
-  send_body(Direction::kResponse, {&piece, piece.bytes.empty() ? 0u : 1u}, end_of_stream);
+  send_body(Direction::kResponse, {&piece, piece.bytes.empty() ? 0u : 1u}, end_of_stream,
+            end_of_stream ? reports() : std::string_view{});
 }
 
 void ExtProcCall::response_trailers() {
   if (state_ != State::kResponding) return out_of_order();
   pass_response({}, true, false);
   write_trailers(shared_.message, Direction::kResponse);
+  shared_.message += reports();
   call_.send({{shared_.message}});
   if (session_.active()) session_.on_response_end();
 }

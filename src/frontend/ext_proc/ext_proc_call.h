@@ -48,6 +48,7 @@ struct ExtProcLoop {
 
   // Room that is reused from message to message.
   std::string message;
+  std::string metadata;
   std::vector<HeaderField> fields;
   std::vector<grpc::Piece> pieces;
   struct Head {
@@ -87,6 +88,7 @@ class ExtProcCall final : public grpc::CallHandler, route::SessionSink {
   void response_headers(const ProcessingRequest& message);
   void response_body(const ProcessingRequest& message);
   void pass_response(std::string_view body, bool last, bool end_of_stream);
+  std::string_view reports();
   void response_trailers();
 
   void forward(const route::Forward& forward) override;
@@ -99,7 +101,8 @@ class ExtProcCall final : public grpc::CallHandler, route::SessionSink {
   void end_request();
   void send_request_head(const route::Forward& forward, size_t body_bytes);
   void send_request_body(std::span<const route::Splice> splices);
-  void send_body(Direction direction, std::span<const grpc::Piece> pieces, bool end_of_stream);
+  void send_body(Direction direction, std::span<const grpc::Piece> pieces, bool end_of_stream,
+                 std::string_view metadata = {});
   void send_immediate(int status, std::string_view message, std::string_view drop_reason);
   void refuse(int status, Code code, std::string_view message);
   void end_session(schedule::EndCause cause);

@@ -82,7 +82,7 @@ class ExtProcTest : public ::testing::Test {
     options.host = "127.0.0.1";
     options.port = 0;
     fleet.set(route::testing::endpoints_at({8000}));
-    director.set_pipeline(route::testing::trivial_pipeline());
+    director.set_pipeline(pipeline);
     server = std::make_unique<ExtProc>(director, metrics, options);
     ASSERT_TRUE(server->start());
     client = connect();
@@ -102,6 +102,7 @@ class ExtProcTest : public ::testing::Test {
   metric::Registry metrics{3};
   fleet::Fleet fleet;
   route::Director director{fleet, metrics, real_clock()};
+  std::shared_ptr<schedule::Pipeline> pipeline = route::testing::trivial_pipeline();
   std::unique_ptr<ExtProc> server;
   io::Loop loop{2, 1};  // plays the proxy
   std::unique_ptr<TestClient> client;
@@ -193,11 +194,9 @@ TEST_F(ExtProcTest, TakesTrailersForTheEndOfTheBody) {
 
 /// Transcript T9 of spec 01, and the same after the answer's head.
 TEST_F(ExtProcTest, AnswersForARequestThatIsEvicted) {
-  start();
-  auto pipeline = route::testing::trivial_pipeline();
   const auto* evictor = own(*pipeline, std::make_unique<route::testing::Evictor>());
   pipeline->pre_request.push_back({evictor, {}});
-  director.set_pipeline(pipeline);
+  start();
   for (const size_t heads : {0, 1}) {
     const auto id = open();
     client->send(id, headers_message(Part::kRequestHeaders, kPost, false));
@@ -216,6 +215,69 @@ TEST_F(ExtProcTest, AnswersForARequestThatIsEvicted) {
     EXPECT_EQ(dig(all.back(), {7, 2, 1, 1, 1}), "x-llm-d-request-dropped-reason");
     EXPECT_EQ(dig(all.back(), {7, 2, 1, 1, 3}), "evicted");
   }
+}
+
+/// Reports how often it was asked; says in the answer's head who served.
+class Reporting final : public schedule::Reporter, public schedule::ResponseHook {
+ public:
+  void report(schedule::RequestContext& context, const request::Usage&) const override {
+    context.reports.push_back({"envoy.lb", "asked", ++asked_});
+  }
+  void on_response_head(schedule::RequestContext& context) const override {
+    context.response_headers.set("served", context.served);
+  }
+
+ private:
+  mutable double asked_ = 0;
+};
+
+TEST_F(ExtProcTest, TellsReportsWithTheLastBytesOfAnAnswer) {
+  const auto* plugin = route::testing::own(*pipeline, std::make_unique<Reporting>());
+  pipeline->reporters.push_back({.plugin = plugin, .duration = {}});
+  start();
+  double asked = 0;
+  for (const bool trailers : {false, true}) {
+    const auto id = open();
+    client->send(id, headers_message(Part::kRequestHeaders, kPost, false));
+    client->send(id, body_message(Part::kRequestBody, "{}", true));
+    messages(id, 2);
+    client->send(id, headers_message(Part::kResponseHeaders, {{":status", "200"}}, false));
+    client->send(id, body_message(Part::kResponseBody, "first", false));
+    client->send(id, trailers ? trailers_message(Part::kResponseTrailers)
+                              : body_message(Part::kResponseBody, "last", true));
+    const auto all = messages(id, 5);
+    EXPECT_EQ(dig(all[3], {8}), "") << "not before the end";
+    std::string expected;
+    const schedule::Report reports[] = {{"envoy.lb", "asked", ++asked}};
+    write_reports(expected, reports);
+    EXPECT_EQ(dig(all[4], {8}), dig(expected, {8}));
+    if (!trailers) EXPECT_EQ(dig(all[4], {4, 1, 3, 3, 1}), "last");
+  }
+}
+
+TEST_F(ExtProcTest, LearnsFromTheProxyWhoServed) {
+  const auto* plugin = route::testing::own(*pipeline, std::make_unique<Reporting>());
+  pipeline->response.push_back({.plugin = plugin, .duration = {}});
+  start();
+  const auto id = open();
+  client->send(id, headers_message(Part::kRequestHeaders, kPost, false));
+  client->send(id, body_message(Part::kRequestBody, "{}", true));
+  messages(id, 2);
+  auto head = headers_message(Part::kResponseHeaders, {{":status", "200"}}, true);
+  codec::ProtoWriter w(head);
+  const auto entry = [&](std::string_view key, auto value) {
+    w.message(1, [&] {
+      w.bytes(1, key);
+      w.message(2, value);
+    });
+  };
+  w.message(8, [&] {
+    entry("envoy.lb", [&] {
+      entry("x-gateway-destination-endpoint-served", [&] { w.bytes(3, "10.0.0.9:1"); });
+    });
+  });
+  client->send(id, head);
+  EXPECT_NE(messages(id, 3)[2].find("10.0.0.9:1"), std::string::npos);
 }
 
 TEST_F(ExtProcTest, PassesTheProxysOwnAnswerOn) {

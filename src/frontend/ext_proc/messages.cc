@@ -3,6 +3,7 @@
 #include "codec/protobuf.h"
 
 #include <algorithm>
+#include <ranges>
 
 namespace llmd::frontend::ext_proc {
 
@@ -17,6 +18,7 @@ constexpr std::string_view kLbNamespace = "envoy.lb";
 constexpr std::string_view kSubsetNamespace = "envoy.lb.subset_hint";
 constexpr std::string_view kSubsetKey = "x-gateway-destination-endpoint-subset";
 constexpr std::string_view kDestinationKey = "x-gateway-destination-endpoint";
+constexpr std::string_view kServedKey = "x-gateway-destination-endpoint-served";
 constexpr std::string_view kScoresKey = "x-gateway-destination-endpoint-scores";
 
 /// HttpHeaders and HttpBody have the same shape: bytes in field 1, the end in another.
@@ -44,6 +46,13 @@ std::optional<std::string_view> find_entry(std::string_view message, std::string
     if (entry_key == key) found = value;
   }
   return found;
+}
+
+/// The Value of `key` in a namespace of `metadata`.
+std::optional<std::string_view> find_value(std::string_view metadata, std::string_view space,
+                                           std::string_view key) {
+  const auto fields = find_entry(metadata, space);
+  return fields ? find_entry(*fields, key) : std::nullopt;
 }
 
 void write_set_header(ProtoWriter& w, std::string_view name, std::string_view value) {
@@ -144,9 +153,7 @@ bool read_headers(std::string_view header_map, std::vector<HeaderField>& headers
 }
 
 std::optional<std::vector<std::string_view>> read_subset(std::string_view metadata) {
-  const auto space = find_entry(metadata, kSubsetNamespace);
-  if (!space) return std::nullopt;
-  const auto value = find_entry(*space, kSubsetKey);
+  const auto value = find_value(metadata, kSubsetNamespace, kSubsetKey);
   if (!value) return std::nullopt;
   std::optional<std::vector<std::string_view>> subset;
   ProtoReader kind(*value);
@@ -163,6 +170,13 @@ std::optional<std::vector<std::string_view>> read_subset(std::string_view metada
     }
   }
   return subset;
+}
+
+std::string_view read_served(std::string_view metadata) {
+  std::string_view served;
+  ProtoReader kind(find_value(metadata, kLbNamespace, kServedKey).value_or(""));
+  while (kind.next()) served = kind.key() == proto_bytes(3) ? kind.bytes() : "";
+  return served;
 }
 
 void write_request_head(std::string& out, const HeadMutation& mutation,
@@ -193,6 +207,25 @@ void write_response_head(std::string& out, const HeadMutation& mutation, bool sk
 void write_trailers(std::string& out, Direction direction) {
   out.clear();
   ProtoWriter(out).message(direction == Direction::kRequest ? 5 : 6, [] {});
+}
+
+void write_reports(std::string& out, std::span<const schedule::Report> reports) {
+  out.clear();
+  if (reports.empty()) return;
+  ProtoWriter w(out);
+  w.message(8, [&] {
+    for (size_t i = 0; i < reports.size(); ++i) {
+      const auto space = reports[i].space;
+      const auto same = [&](const auto& report) { return report.space == space; };
+      if (std::ranges::any_of(reports.first(i), same)) continue;
+      write_entry(w, space, [&] {
+        w.message(5, [&] {
+          for (const auto& report : reports | std::views::filter(same))
+            write_entry(w, report.name, [&] { w.real(2, report.value); });
+        });
+      });
+    }
+  });
 }
 
 void write_immediate(std::string& out, int status, std::span<const HeaderField> headers,

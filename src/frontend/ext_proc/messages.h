@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/headers.h"
+#include "schedule/request_context.h"
 
 #include <cstdint>
 #include <optional>
@@ -62,6 +63,10 @@ bool read_headers(std::string_view header_map, std::vector<HeaderField>& headers
 /// it is not a list. Items that are not strings are left out.
 std::optional<std::vector<std::string_view>> read_subset(std::string_view metadata);
 
+/// The endpoint that answered, as the proxy says (namespace envoy.lb of an answer's metadata); ""
+/// when it does not.
+std::string_view read_served(std::string_view metadata);
+
 enum class Direction : uint8_t { kRequest, kResponse };
 
 /// What changes in a message's head.
@@ -81,6 +86,9 @@ void write_request_head(std::string& out, const HeadMutation& mutation,
 /// `skip_body`: asks the proxy not to send the answer's body and trailers.
 void write_response_head(std::string& out, const HeadMutation& mutation, bool skip_body);
 void write_trailers(std::string& out, Direction direction);
+/// Replaces `out` with dynamic metadata, which may stand before or after any of the others; "" for
+/// no reports.
+void write_reports(std::string& out, std::span<const schedule::Report> reports);
 void write_immediate(std::string& out, int status, std::span<const HeaderField> headers,
                      std::string_view body);
 

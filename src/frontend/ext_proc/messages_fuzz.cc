@@ -20,8 +20,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     write_request_head(out, {set, remove}, {"127.0.0.1:1", {}});
   }
   const auto subset = read_subset(message->metadata);
+  auto items = subset.value_or(std::vector<std::string_view>{});
+  items.push_back(read_served(message->metadata));
   // Every view lies within the message.
-  for (const auto item : subset.value_or(std::vector<std::string_view>{}))
+  for (const auto item : items)
     if (!item.empty() && (item.data() < bytes.data() || item.end() > bytes.end())) __builtin_trap();
   return 0;
 }

@@ -86,6 +86,64 @@ TEST(ReadSubset, ReadsListsOfStringsOnly) {
   EXPECT_EQ(read_subset(mixed), (std::vector{"a:1"sv, "b:2"sv}));
 }
 
+std::string served_metadata(std::string_view space, std::string_view value) {
+  std::string out;
+  codec::ProtoWriter w(out);
+  w.message(1, [&] {
+    w.bytes(1, space);
+    w.message(2, [&] {
+      w.message(1, [&] {
+        w.bytes(1, "x-gateway-destination-endpoint-served");
+        w.bytes(2, value);
+      });
+    });
+  });
+  return out;
+}
+
+TEST(ReadServed, ReadsAStringOfItsNamespace) {
+  EXPECT_EQ(read_served(""), "");
+  EXPECT_EQ(read_served(served_metadata("envoy.lb",
+                                        "\x1a\x03"
+                                        "a:1"sv)),
+            "a:1");
+  EXPECT_EQ(read_served(served_metadata("envoy.lb", "\x20\x01"sv)), "") << "a bool";
+  EXPECT_EQ(read_served(served_metadata("other",
+                                        "\x1a\x03"
+                                        "a:1"sv)),
+            "");
+}
+
+TEST(WriteReports, GroupsNumbersByNamespace) {
+  std::string out = "what was before";
+  write_reports(out, {});
+  EXPECT_EQ(out, "");
+  const schedule::Report reports[] = {{"a", "x", 0.5}, {"b", "y", 2}, {"a", "z", -1}};
+  write_reports(out, reports);
+  std::string expected;
+  codec::ProtoWriter w(expected);
+  const auto number = [&](std::string_view name, double value) {
+    w.message(1, [&] {
+      w.bytes(1, name);
+      w.message(2, [&] { w.real(2, value); });
+    });
+  };
+  const auto group = [&](std::string_view space, auto fields) {
+    w.message(1, [&] {
+      w.bytes(1, space);
+      w.message(2, [&] { w.message(5, fields); });
+    });
+  };
+  w.message(8, [&] {
+    group("a", [&] {
+      number("x", 0.5);
+      number("z", -1);
+    });
+    group("b", [&] { number("y", 2); });
+  });
+  EXPECT_EQ(out, expected);
+}
+
 TEST(WriteRequestHead, WritesTheGoldenBytes) {
   std::string out = "what was before";
   write_request_head(out, {}, {"a:1", {}});

@@ -344,7 +344,7 @@ void ProxyHandler::on_inform(const http::ResponseHead& head) {
 }
 
 void ProxyHandler::on_response(const http::ResponseHead& head) {
-  session_.on_response_headers(head.status, head.headers);
+  session_.on_response_headers(head.status, head.headers, served_by_);
   nominated_.read(head.headers);
   headers_.clear();
   const auto set = session_.response_headers();

@@ -87,8 +87,8 @@ class Session {
   void on_end(std::string_view body);
 
   /// The answer's head. `streaming` of the request or an SSE content type decides how usage is
-  /// read.
-  void on_response_headers(int status, HeaderView headers);
+  /// read. `served` is the "host:port" that answered, as the proxy in front says; "": it does not.
+  void on_response_headers(int status, HeaderView headers, std::string_view served = {});
   /// What to set on the answer's head before it goes to the client. Valid until the request ends.
   std::span<const HeaderField> response_headers() const;
   void on_response_body(std::string_view chunk);
@@ -96,6 +96,11 @@ class Session {
   /// name as it wrote it; null: they go as they are. Known from on_response_headers() to the next
   /// request. The session itself reads the bytes as they came.
   codec::JsonRename* renaming();
+  /// Whether plugins report about answers: the proxy then gets the last bytes after reports().
+  bool reports_answers() const;
+  /// What plugins report about the answer, whose last byte was given to on_response_body(). Once,
+  /// before on_response_end(); valid until then.
+  std::span<const schedule::Report> reports();
   void on_response_end();
 
   /// The endpoint of the last forward() failed. Before the response's head the session releases

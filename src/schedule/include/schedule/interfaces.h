@@ -111,6 +111,14 @@ class ResponseHook : public virtual Wired {
   virtual void on_end(RequestContext&, EndCause, const request::Usage&) const {}
 };
 
+/// Tells the proxy in front about an answer that has been read to its end and whose last bytes are
+/// about to go on. Never called where there is no proxy in front (`llmd router`).
+class Reporter : public virtual Wired {
+ public:
+  /// Adds to context.reports.
+  virtual void report(RequestContext& context, const request::Usage& usage) const = 0;
+};
+
 /// Narrows the endpoints before anything is produced. Each sees the full list; results are
 /// intersected. `keep` is parallel to `candidates` and all true on entry.
 class Screener : public virtual Wired {

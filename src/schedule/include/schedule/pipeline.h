@@ -60,6 +60,7 @@ struct Pipeline {
   std::vector<Step<Admitter>> admitters;
   std::vector<Step<PreRequest>> pre_request;
   std::vector<Step<ResponseHook>> response;
+  std::vector<Step<Reporter>> reporters;
   const SaturationDetector* detector = nullptr;
   const fleet::MetricsSource* metrics_source = nullptr;  // null: nothing is scraped
   const fleet::MetricsExtractor* metrics_extractor = nullptr;

@@ -93,6 +93,14 @@ class HeaderEdits {
   ArenaList<HeaderField> fields_;
 };
 
+/// A number about an answer that the proxy in front gets as dynamic metadata. The names live as
+/// long as the pipeline.
+struct Report {
+  std::string_view space;
+  std::string_view name;
+  double value = 0;
+};
+
 /// Why a response ended.
 enum class EndCause : uint8_t { kNatural, kClientDisconnect, kEvicted, kError };
 
@@ -101,7 +109,7 @@ enum class EndCause : uint8_t { kNatural, kClientDisconnect, kEvicted, kError };
 /// request's loop only.
 struct RequestContext {
   RequestContext(Arena& a, Rng& r, const Clock& c)
-      : arena(a), rng(r), clock(c), request_headers(a), response_headers(a) {}
+      : arena(a), rng(r), clock(c), request_headers(a), response_headers(a), reports(a) {}
 
   Arena& arena;
   Rng& rng;
@@ -130,6 +138,9 @@ struct RequestContext {
   HeaderEdits request_headers;
   HeaderEdits response_headers;
   uint16_t forward_port = 0;  // instead of the endpoints' own; 0: their own
+
+  std::string_view served;    // "host:port" that answered, as the proxy says; "": it did not
+  ArenaList<Report> reports;  // of plugins, about the answer
 
   /// The column of a consumed attribute, one entry per candidate; empty when no producer wrote it
   /// for this request.
