@@ -86,8 +86,7 @@ Result<std::unique_ptr<fleet::Discovery>> PickerProcess::make_discovery(
 
 void PickerProcess::publish(config::Loaded loaded) {
   for (const auto& warning : loaded.pipeline->warnings) log::warn(warning);
-  scraper_->configure(loaded.pipeline->metrics_source, loaded.pipeline->metrics_extractor,
-                      loaded.pipeline);
+  scraper_->configure(loaded.pipeline->feeds, loaded.pipeline);
   director_.set_pipeline(std::move(loaded.pipeline));
 }
 

@@ -95,13 +95,7 @@ class Assembler {
       const auto* pages = instance->as<fleet::MetricsSource>();
       if (!pages) return wrong_kind(source.plugin, *instance, "data source");
       instance->used = true;
-      if (!pipeline_.metrics_source)
-        pipeline_.metrics_source = pages;
-      else
-        pipeline_.warnings.push_back(instance->label() + ": is not scraped: '" +
-                                     pipeline_.metrics_source->name() +
-                                     "' already is a source of the same page");
-      LLMD_TRY(extractors(source));
+      LLMD_TRY(feeds(*instance, *pages, source.extractors));
     }
     return {};
   }
@@ -162,13 +156,20 @@ class Assembler {
     return {};
   }
 
-  Status extractors(const DataLayer::Source& source) {
-    for (const auto& ref : source.extractors) {
+  /// The load is read once; further numbers by as many extractors as there are.
+  Status feeds(const Instance& source, const fleet::MetricsSource& pages,
+               const std::vector<Ref>& extractors) {
+    for (const auto& ref : extractors) {
       LLMD_TRY_ASSIGN(Instance * instance, instances_.resolve(ref, "dataLayer.sources.extractors"));
       const auto* extractor = instance->as<fleet::MetricsExtractor>();
       if (!extractor) return wrong_kind(ref, *instance, "extractor");
       instance->used = true;
-      if (!pipeline_.metrics_extractor) pipeline_.metrics_extractor = extractor;
+      const auto* load = pipeline_.load_feed();
+      if (extractor->reads_load() && load)
+        pipeline_.warnings.push_back(source.label() + ": is not scraped: '" + load->source->name() +
+                                     "' already is a source of the same page");
+      else
+        pipeline_.feeds.push_back({&pages, extractor});
     }
     return {};
   }

@@ -30,8 +30,8 @@ class Audit {
   }
 
   void staleness(const schedule::Pipeline& pipeline, Nanos interval) {
-    if (pipeline.metrics_source)
-      interval = pipeline.metrics_source->options().interval.value_or(interval);
+    if (const auto* load = pipeline.load_feed())
+      interval = load->source->options().interval.value_or(interval);
     const Instance* detector = instances_.find(pipeline.detector->name());
     const auto threshold = duration_parameter(*detector, "metricsStalenessThreshold");
     if (!threshold || *threshold > interval) return;

@@ -60,8 +60,9 @@ TEST_F(LoaderTest, CompletesTheBuiltInDefault) {
   EXPECT_EQ(p.profiles[0].picker.plugin->name(), "max-score-picker");
   EXPECT_EQ(p.handler.plugin->name(), "single-profile-handler");
   EXPECT_EQ(p.detector->name(), "utilization-detector");
-  EXPECT_EQ(p.metrics_source->name(), "metrics-data-source");
-  EXPECT_EQ(p.metrics_extractor->name(), "core-metrics-extractor");
+  ASSERT_TRUE(p.load_feed());
+  EXPECT_EQ(p.load_feed()->source->name(), "metrics-data-source");
+  EXPECT_EQ(p.load_feed()->extractor->name(), "core-metrics-extractor");
   EXPECT_EQ(names(p.producers), "approx-prefix-cache-producer");
   EXPECT_EQ(names(p.pre_request), "approx-prefix-cache-producer");
   EXPECT_EQ(origin(p, "queue-scorer"), "configured");
@@ -181,14 +182,15 @@ TEST_F(LoaderTest, TakesAMetricsSourceByItsType) {
 plugins: [{name: mine, type: metrics-data-source}, {type: core-metrics-extractor}]
 dataLayer: {sources: [{pluginRef: mine, extractors: [{pluginRef: core-metrics-extractor}]}]}
 )");
-  EXPECT_EQ(p.metrics_source->name(), "mine");
+  ASSERT_TRUE(p.load_feed());
+  EXPECT_EQ(p.load_feed()->source->name(), "mine");
   EXPECT_EQ(origin(p, "metrics-data-source"), "absent");
   EXPECT_TRUE(p.warnings.empty());
 }
 
 TEST_F(LoaderTest, LeavesTheDataLayerAloneWhenTold) {
   const auto& p = pipeline("dataLayer: {injectDefaults: false}");
-  EXPECT_EQ(p.metrics_source, nullptr);
+  EXPECT_TRUE(p.feeds.empty());
   EXPECT_EQ(origin(p, "metrics-data-source"), "absent");
 }
 

@@ -12,9 +12,11 @@
 namespace llmd::fleet {
 namespace {
 
-/// The best sample so far of one series that the engine's description asks for.
+/// The best sample so far of one series that is asked for.
 struct Wanted {
   SeriesSpec spec;
+  bool largest = false;   // the largest sample counts, else the newest
+  std::string own_label;  // as AttributeSeries
   bool found = false;
   double value = 0;
   double timestamp = 0;  // 0: none given
@@ -66,12 +68,25 @@ struct PageReader::State final : codec::PrometheusSink {
         names(families(wanted)) {
     for (const auto& [key, spec] : engine.custom) custom_keys.push_back(key);
   }
+  State(std::span<const AttributeSeries> a, std::string_view name)
+      : attributes(a.begin(), a.end()),
+        own_name(name),
+        wanted(all_of(attributes)),
+        names(families(wanted)) {}
 
   static std::vector<Wanted> all_of(const EngineMetrics& engine) {
     std::vector<Wanted> wanted = {{engine.queued},    {engine.running},    {engine.kv_usage},
                                   {engine.lora},      {engine.cache_info}, {engine.block_size},
                                   {engine.num_blocks}};
+    // A LoRA series carries its time as its value, and stale ones stay on the page: the newest is
+    // true.
+    wanted[kLora].largest = true;
     for (const auto& [key, spec] : engine.custom) wanted.push_back({spec});
+    return wanted;
+  }
+  static std::vector<Wanted> all_of(std::span<const AttributeSeries> attributes) {
+    std::vector<Wanted> wanted;
+    for (const auto& a : attributes) wanted.push_back({a.series, a.largest, a.own_label});
     return wanted;
   }
 
@@ -85,18 +100,23 @@ struct PageReader::State final : codec::PrometheusSink {
   void sample(size_t index, const codec::PrometheusSample& s) override {
     const auto& family = wanted[index].spec.family;
     for (auto& w : wanted)
-      if (w.spec.family == family && matches(w.spec, s.labels)) take(w, s);
+      if (w.spec.family == family && matches(w.spec, s.labels) && is_own(w, s.labels)) take(w, s);
+  }
+
+  bool is_own(const Wanted& w, std::string_view labels) const {
+    if (w.own_label.empty() || own_name.empty()) return true;
+    return codec::prometheus_label(labels, w.own_label).value_or(own_name) == own_name;
   }
 
   void take(Wanted& w, const codec::PrometheusSample& s) {
     const double timestamp = parse_double(s.timestamp).value_or(0);
-    // A LoRA series carries its time as its value, and stale ones stay on the page: the newest is
-    // true.
-    const bool newer = &w == &wanted[kLora] ? s.value > w.value : timestamp > w.timestamp;
-    if (w.found && !newer) return;
+    const bool better =
+        w.largest ? s.value > w.value || std::isnan(w.value) : timestamp > w.timestamp;
+    if (w.found && !better) return;
     w.found = true;
     w.value = s.value;
     w.timestamp = timestamp;
+    if (!attributes.empty()) return;
     if (&w == &wanted[kLora] || &w == &wanted[kCacheInfo]) w.labels.assign(s.labels);
   }
 
@@ -119,6 +139,20 @@ struct PageReader::State final : codec::PrometheusSink {
     custom = std::move(now);
   }
 
+  /// Sets the attributes that the page has; those of other pages stay.
+  void update_attributes(std::vector<std::pair<std::string, double>>& all) const {
+    for (size_t i = 0; i < attributes.size(); ++i) {
+      if (!wanted[i].found || !std::isfinite(wanted[i].value)) continue;
+      const double value = wanted[i].value * attributes[i].factor;
+      const auto before =
+          std::ranges::find(all, attributes[i].key, &std::pair<std::string, double>::first);
+      if (before == all.end())
+        all.emplace_back(attributes[i].key, value);
+      else
+        before->second = value;
+    }
+  }
+
   int64_t label_number(Number n, std::string_view label) const {
     const auto text = codec::prometheus_label(wanted[n].labels, label);
     return text ? std::max<int64_t>(0, parse_int(*text).value_or(0)) : 0;
@@ -126,12 +160,17 @@ struct PageReader::State final : codec::PrometheusSink {
 
   const std::string block_size_label, num_blocks_label;
   std::vector<std::string> custom_keys;
-  std::vector<Wanted> wanted;  // by Number, then the custom ones
+  const std::vector<AttributeSeries> attributes;  // not empty: nothing else is read
+  const std::string own_name;
+  std::vector<Wanted> wanted;  // by attribute; else by Number, then the custom ones
   const codec::PrometheusNames names;
   std::optional<codec::PrometheusScanner> scanner;  // of the open page
 };
 
 PageReader::PageReader(const EngineMetrics& engine) : state_(std::make_unique<State>(engine)) {}
+PageReader::PageReader(std::span<const AttributeSeries> attributes, std::string_view own_name)
+    : state_(std::make_unique<State>(attributes, own_name)) {}
+PageReader::PageReader(PageReader&&) noexcept = default;
 PageReader::~PageReader() = default;
 
 void PageReader::begin() {
@@ -148,7 +187,13 @@ Status PageReader::finish(EndpointMetrics& m, EngineDetails& details) {
   s.scanner->finish();
   const auto& w = s.wanted;
   if (std::ranges::none_of(w, &Wanted::found))
-    return fail(Code::kModelServerError, "the page has none of the engine's metrics");
+    return fail(Code::kModelServerError, s.attributes.empty()
+                                             ? "the page has none of the engine's metrics"
+                                             : "the page has none of the metrics looked for");
+  if (!s.attributes.empty()) {
+    s.update_attributes(details.attributes);
+    return {};
+  }
   if (w[State::kQueued].found) m.waiting_queue_size = count_of(w[State::kQueued].value);
   if (w[State::kRunning].found) m.running_requests_size = count_of(w[State::kRunning].value);
   if (w[State::kKvUsage].found)

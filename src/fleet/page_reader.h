@@ -5,6 +5,7 @@
 #include "fleet/metrics_source.h"
 
 #include <memory>
+#include <span>
 #include <string_view>
 
 namespace llmd::fleet {
@@ -15,6 +16,9 @@ namespace llmd::fleet {
 class PageReader {
  public:
   explicit PageReader(const EngineMetrics& engine);
+  /// Reads only `attributes`, of the endpoint `own_name`. finish() fails when the page has none.
+  PageReader(std::span<const AttributeSeries> attributes, std::string_view own_name);
+  PageReader(PageReader&&) noexcept;
   ~PageReader();
 
   void begin();

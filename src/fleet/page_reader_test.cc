@@ -179,5 +179,56 @@ TEST(PageReader, ReadsARealPageWhateverItsChunks) {
   }
 }
 
+/// The attributes of endpoint "pod-1" after pages one after the other.
+std::vector<std::pair<std::string, double>> attributes_after(
+    const std::vector<AttributeSeries>& wanted, const std::vector<std::string_view>& pages) {
+  PageReader reader(wanted, "pod-1");
+  EndpointMetrics metrics{.waiting_queue_size = 7, .kv_cache_max_tokens = 5};
+  EngineDetails details{.custom = {{"other", 1}}, .attributes = {{"b/", 9}}};
+  for (const auto page : pages) {
+    reader.begin();
+    reader.feed(page);
+    EXPECT_TRUE(reader.finish(metrics, details)) << page;
+  }
+  EXPECT_EQ(metrics.waiting_queue_size, 7);
+  EXPECT_EQ(metrics.kv_cache_max_tokens, 5);
+  EXPECT_EQ(details.custom.size(), 1u);
+  return details.attributes;
+}
+
+using Attributes = std::vector<std::pair<std::string, double>>;
+
+TEST(PageReader, ReadsAttributesAndLeavesTheRest) {
+  const std::vector<AttributeSeries> gpu = {{.key = "gpu/dcgm",
+                                             .series = {"util", {}},
+                                             .largest = true,
+                                             .own_label = "pod",
+                                             .factor = 0.01}};
+  EXPECT_EQ(attributes_after(gpu, {"util 30\nutil 80\n"}),
+            (Attributes{{"b/", 9}, {"gpu/dcgm", .8}}));
+  EXPECT_EQ(attributes_after(
+                gpu, {"util{pod=\"pod-1\"} 30\nutil{pod=\"pod-2\"} 80\nutil{gpu=\"3\"} 20\n"})[1]
+                .second,
+            .3);
+  EXPECT_EQ(attributes_after(gpu, {"util NaN\nutil 50\n"})[1].second, .5);
+  EXPECT_EQ(attributes_after(gpu, {"util 90\n", "util 10\n"})[1].second, .1);
+  EXPECT_EQ(
+      attributes_after({{.key = "a/", .series = {"x", {}}}, {.key = "b/", .series = {"y", {}}}},
+                       {"y 3\n", "x 1\nx 2\n"}),
+      (Attributes{{"b/", 3}, {"a/", 1}}));
+}
+
+TEST(PageReader, SaysWhenNoAttributeIsThere) {
+  const AttributeSeries gpu{.key = "gpu/", .series = {"util", {}}, .own_label = "pod"};
+  PageReader reader({&gpu, 1}, "pod-1");
+  EndpointMetrics metrics;
+  EngineDetails details;
+  for (const auto* page : {"go_goroutines 5\n", "util{pod=\"pod-2\"} 80\n"}) {
+    reader.begin();
+    reader.feed(page);
+    EXPECT_FALSE(reader.finish(metrics, details)) << page;
+  }
+}
+
 }  // namespace
 }  // namespace llmd::fleet

@@ -4,13 +4,15 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "fleet/address.h"
 #include "http/client.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
+#include <map>
+#include <utility>
 
 namespace llmd::fleet {
 namespace {
@@ -19,7 +21,19 @@ namespace {
 /// page.
 constexpr size_t kStartedTogether = 8;
 
-/// One endpoint's scraping: a timer, a connection, a reader.
+/// Where `source` finds the page of an endpoint: an address and a port.
+std::pair<std::string_view, uint16_t> place_of(const MetricsSource::Options& source,
+                                               const Endpoint& endpoint) {
+  const auto& spec = endpoint.spec();
+  if (source.placed_by_labels)
+    if (const auto* address = endpoint.label("metricsAddress"); address && !address->empty()) {
+      const auto* port = endpoint.label("metricsPort");
+      return {*address, port ? parse_port(*port).value_or(spec.port) : spec.port};
+    }
+  return {spec.address, source.port.value_or(spec.port)};
+}
+
+/// The scraping of one page of one endpoint: a timer, a connection, a reader.
 class Target final : http::CallHandler {
  public:
   struct Shared {
@@ -34,18 +48,24 @@ class Target final : http::CallHandler {
     const std::string& authorization;
   };
 
-  Target(Shared shared, EndpointPtr endpoint, const MetricsSource::Options& source,
-         const EngineMetrics& engine)
+  /// `loads`: the page has the endpoint's load; else its attributes.
+  Target(Shared shared, EndpointPtr endpoint, const MetricsSource::Options& source, bool loads,
+         PageReader reader)
       : shared_(shared),
         endpoint_(std::move(endpoint)),
         source_(source),
-        reader_(engine),
+        loads_(loads),
+        reader_(std::move(reader)),
         call_(shared.client, *this),
         timer_(shared.loop) {
     const auto& spec = endpoint_->spec();
-    const uint16_t port = source_.port.value_or(spec.port);
-    const auto address = io::SocketAddress::parse(spec.address, port);
-    if (!address) return;
+    const auto [host, port] = place_of(source_, *endpoint_);
+    const auto address = io::SocketAddress::parse(host, port);
+    if (!address) {
+      log::warn("endpoint cannot be scraped",
+                {{"endpoint", endpoint_->id()}, {"url", host}, {"error", address.error().message}});
+      return;
+    }
     destination_ = {*address, endpoint_->generation(), nullptr};
     if (shared_.tls) destination_.tls = shared_.options.upstream.target(spec, shared_.tls);
     host_ = address->to_string();
@@ -75,7 +95,7 @@ class Target final : http::CallHandler {
     request.target = source_.path;
     request.host = host_;
     const HeaderField authorization{"Authorization", shared_.authorization};
-    if (!shared_.authorization.empty()) request.headers = {&authorization, 1};
+    if (loads_ && !shared_.authorization.empty()) request.headers = {&authorization, 1};
     call_.start(destination_, request);
     timer_.arm(shared_.options.timeout, [this] {
       call_.abort();
@@ -103,12 +123,14 @@ class Target final : http::CallHandler {
     }
     const TimePoint now = shared_.loop.clock().now();
     const Nanos next = next_interval(metrics);
-    metrics.updated = now;
-    metrics.interval = next;
-    endpoint_->metrics.store(metrics);
+    if (loads_) {
+      metrics.updated = now;
+      metrics.interval = next;
+      endpoint_->metrics.store(metrics);
+    }
     if (details != *before)
       endpoint_->details.store(std::make_shared<const EngineDetails>(std::move(details)));
-    if (!std::exchange(answered_, true)) ++shared_.seen;
+    if (loads_ && !std::exchange(answered_, true)) ++shared_.seen;
     if (std::exchange(failing_, false))
       log::info("endpoint is scraped again", {{"endpoint", endpoint_->id()}});
     wait(next);
@@ -165,6 +187,7 @@ class Target final : http::CallHandler {
   Shared shared_;
   EndpointPtr endpoint_;
   const MetricsSource::Options source_;
+  const bool loads_;
   PageReader reader_;
   http::Call call_;
   io::Timer timer_;
@@ -185,13 +208,13 @@ http::ClientOptions client_options() {
   return options;
 }
 
-metric::Counter errors(metric::Registry& metrics, std::string_view what,
+metric::Counter errors(metric::Registry& metrics, std::string_view what, const Feed& feed,
                        std::vector<std::string_view> labels) {
   const std::string name = fmt::format("llm_d_epp_datalayer_{}_errors_total", what);
   const std::string twin = fmt::format("llm_d_inference_scheduler_datalayer_{}_errors_total", what);
   metric::Twin old{twin, {}};
   for (const auto label : labels) old.labels.emplace_back(label, label);
-  const std::array<std::string_view, 2> values = {"metrics-data-source", "core-metrics-extractor"};
+  const std::array<std::string_view, 2> values = {feed.source->type(), feed.extractor->type()};
   return metrics.family({name, metric::Kind::kCounter, "Scrapes that failed.", labels, {}, {old}})
       .counter(std::span(values).first(labels.size()));
 }
@@ -199,35 +222,34 @@ metric::Counter errors(metric::Registry& metrics, std::string_view what,
 }  // namespace
 
 struct Scraper::State {
+  /// A feed, and what its targets share.
+  struct Stream {
+    Feed feed;
+    metric::Counter poll_errors, extract_errors;
+    Nanos beat{1};
+  };
+
   io::Loop& loop;
   Fleet& fleet;
   metric::Registry& metrics;
   const ScrapeOptions options;
   http::Client client;
-  metric::Counter poll_errors, extract_errors;
   size_t seen = 0;
   std::string authorization;
   std::shared_ptr<tls::Context> unverified;
 
-  const MetricsSource* source = nullptr;
-  const MetricsExtractor* extractor = nullptr;
+  std::vector<std::unique_ptr<Stream>> streams;
   std::shared_ptr<const void> owner;
-  Nanos beat{1};
-  std::unordered_map<uint64_t, std::unique_ptr<Target>> targets;  // by generation
+  /// By stream and generation.
+  std::map<std::pair<const Stream*, uint64_t>, std::unique_ptr<Target>> targets;
   std::shared_ptr<void> alive = std::make_shared<int>(0);  // expires with this; guards posted work
   std::shared_ptr<void> subscription;
 
   State(io::Loop& l, Fleet& f, metric::Registry& m, ScrapeOptions o)
-      : loop(l),
-        fleet(f),
-        metrics(m),
-        options(std::move(o)),
-        client(l, client_options()),
-        poll_errors(errors(metrics, "poll", {"source_type"})),
-        extract_errors(errors(metrics, "extract", {"source_type", "extractor_type"})) {}
+      : loop(l), fleet(f), metrics(m), options(std::move(o)), client(l, client_options()) {}
 
-  const EngineMetrics* engine_of(const Endpoint& endpoint) const {
-    const auto& o = extractor->options();
+  static const EngineMetrics* engine_of(const Endpoint& endpoint,
+                                        const MetricsExtractor::Options& o) {
     const auto* label = endpoint.label(o.engine_label);
     const EngineMetrics* fallback = nullptr;
     for (const auto& engine : o.engines) {
@@ -238,8 +260,7 @@ struct Scraper::State {
   }
 
   /// The context for `endpoint`'s page; null: it is fetched over plain HTTP.
-  std::shared_ptr<tls::Context> tls_of(const Endpoint& endpoint) {
-    const auto& o = source->options();
+  std::shared_ptr<tls::Context> tls_of(const Endpoint& endpoint, const MetricsSource::Options& o) {
     const auto& own = endpoint.spec().scheme;
     if (o.scheme.value_or(own) != "https") return nullptr;
     if (o.tls) return o.tls;
@@ -255,24 +276,34 @@ struct Scraper::State {
     return unverified;
   }
 
+  std::unique_ptr<Target> make_target(const Stream& stream, const EndpointPtr& endpoint) {
+    const auto& source = stream.feed.source->options();
+    const auto& what = stream.feed.extractor->options();
+    const bool loads = stream.feed.extractor->reads_load();
+    const EngineMetrics* engine = loads ? engine_of(*endpoint, what) : nullptr;
+    if (loads && !engine) return nullptr;
+    return std::make_unique<Target>(
+        Target::Shared{loop, client, options, stream.beat, tls_of(*endpoint, source),
+                       stream.poll_errors, stream.extract_errors, seen, authorization},
+        endpoint, source, loads,
+        loads ? PageReader(*engine) : PageReader(what.attributes, endpoint->spec().name));
+  }
+
   void update(const SnapshotPtr& snapshot) {
-    std::unordered_map<uint64_t, std::unique_ptr<Target>> next;
-    if (source && extractor) {
-      const Nanos interval = source->options().interval.value_or(options.interval);
-      const size_t beats = (snapshot->endpoints.size() + kStartedTogether - 1) / kStartedTogether;
-      beat = std::max(interval / std::max<int64_t>(1, static_cast<int64_t>(beats)), Nanos(1));
+    decltype(targets) next;
+    const size_t beats = (snapshot->endpoints.size() + kStartedTogether - 1) / kStartedTogether;
+    for (const auto& stream : streams) {
+      const Nanos interval = stream->feed.source->options().interval.value_or(options.interval);
+      stream->beat =
+          std::max(interval / std::max<int64_t>(1, static_cast<int64_t>(beats)), Nanos(1));
       for (const auto& endpoint : snapshot->endpoints) {
-        auto& target = next[endpoint->generation()];
-        if (const auto it = targets.find(endpoint->generation()); it != targets.end()) {
-          target = std::move(it->second);
-          target->replace(endpoint);
-        } else if (const auto* engine = engine_of(*endpoint)) {
-          target = std::make_unique<Target>(
-              Target::Shared{loop, client, options, beat, tls_of(*endpoint), poll_errors,
-                             extract_errors, seen, authorization},
-              endpoint, source->options(), *engine);
+        const std::pair key(stream.get(), endpoint->generation());
+        if (const auto it = targets.find(key); it != targets.end()) {
+          it->second->replace(endpoint);
+          next[key] = std::move(it->second);
+        } else if (auto target = make_target(*stream, endpoint)) {
+          next[key] = std::move(target);
         }
-        if (!target) next.erase(endpoint->generation());
       }
     }
     std::swap(targets, next);
@@ -292,11 +323,13 @@ Scraper::Scraper(io::Loop& loop, Fleet& fleet, metric::Registry& metrics, Scrape
 
 Scraper::~Scraper() = default;
 
-void Scraper::configure(const MetricsSource* source, const MetricsExtractor* extractor,
-                        std::shared_ptr<const void> owner) {
+void Scraper::configure(std::vector<Feed> feeds, std::shared_ptr<const void> owner) {
   state_->targets.clear();
-  state_->source = source;
-  state_->extractor = extractor;
+  state_->streams.clear();
+  for (const Feed& feed : feeds)
+    state_->streams.push_back(std::make_unique<State::Stream>(State::Stream{
+        feed, errors(state_->metrics, "poll", feed, {"source_type"}),
+        errors(state_->metrics, "extract", feed, {"source_type", "extractor_type"})}));
   state_->owner = std::move(owner);
   state_->update(state_->fleet.snapshot());
 }

@@ -59,7 +59,7 @@ class ScraperTest : public ::testing::Test {
 
   void start() {
     scraper_ = std::make_unique<Scraper>(loop_, fleet_, metrics_, options_);
-    scraper_->configure(&source_, &extractor_, nullptr);
+    scraper_->configure({{&source_, &extractor_}}, nullptr);
   }
   EndpointSpec spec(const std::string& name, uint16_t port) const {
     return {.name = name, .address = "127.0.0.1", .port = port};
@@ -110,6 +110,47 @@ TEST_F(ScraperTest, StoresDetails) {
   EXPECT_EQ(details->running_adapters, std::vector<std::string>{"a"});
 }
 
+TEST_F(ScraperTest, ReadsAttributesFromPagesOfTheirOwn) {
+  Engine engine(loop_), exporter(loop_), elsewhere(loop_);
+  exporter.page = "util 30\n";
+  elsewhere.page = "util 60\n";
+  FixedSource by_port, by_labels;
+  by_port.options_.port = exporter.port();
+  by_labels.options_.placed_by_labels = true;
+  BuiltinExtractor first, second;
+  first.options_ = {.attributes = {{.key = "gpu/a", .series = {"util", {}}, .factor = 0.01}}};
+  second.options_ = {.attributes = {{.key = "gpu/b", .series = {"util", {}}, .factor = 0.01}}};
+  auto endpoint = spec("a", engine.port());
+  endpoint.labels = {{"metricsAddress", "127.0.0.1"},
+                     {"metricsPort", std::to_string(elsewhere.port())}};
+  fleet_.set({endpoint});
+  scraper_ = std::make_unique<Scraper>(loop_, fleet_, metrics_, options_);
+  scraper_->authorize("Bearer up-key");
+  scraper_->configure({{&source_, &extractor_}, {&by_port, &first}, {&by_labels, &second}},
+                      nullptr);
+  const auto number = [&](std::string_view key) {
+    return fleet_.snapshot()->endpoints[0]->details.digest().attribute(detail_key(key));
+  };
+  ASSERT_TRUE(
+      pump(loop_, [&] { return seen().ever_updated() && number("gpu/a") && number("gpu/b"); }));
+  EXPECT_EQ(number("gpu/a"), .3);
+  EXPECT_EQ(number("gpu/b"), .6);
+  EXPECT_EQ(seen().waiting_queue_size, 3);
+  EXPECT_EQ(engine.authorization, "Bearer up-key");
+  EXPECT_EQ(exporter.authorization, "") << "the servers' key is for them alone";
+}
+
+TEST_F(ScraperTest, AttributesDoNotMakeTheLoadFresh) {
+  Engine exporter(loop_);
+  exporter.page = "util 30\n";
+  extractor_.options_ = {.attributes = {{.key = "gpu/a", .series = {"util", {}}}}};
+  fleet_.set({spec("a", exporter.port())});
+  start();
+  ASSERT_TRUE(pump(loop_, [&] { return exporter.asked > 2; }));
+  EXPECT_FALSE(seen().ever_updated());
+  EXPECT_EQ(scraper_->seen(), 0u);
+}
+
 TEST_F(ScraperTest, FollowsMembership) {
   Engine a(loop_), b(loop_);
   fleet_.set({spec("a", a.port())});
@@ -130,8 +171,8 @@ TEST_F(ScraperTest, GoesOnAfterFailuresAndCountsThem) {
   start();
   ASSERT_TRUE(pump(loop_, [&] { return engine.asked > 2; }));
   EXPECT_FALSE(seen().ever_updated());
-  EXPECT_FALSE(
-      shows("llm_d_epp_datalayer_poll_errors_total{source_type=\"metrics-data-source\"} 0\n"));
+  EXPECT_TRUE(shows("llm_d_epp_datalayer_poll_errors_total{source_type=\"\"} "));
+  EXPECT_FALSE(shows("llm_d_epp_datalayer_poll_errors_total{source_type=\"\"} 0\n"));
   engine.status = 200;
   EXPECT_TRUE(pump(loop_, [&] { return seen().ever_updated(); }));
 }
@@ -169,7 +210,7 @@ TEST_F(ScraperTest, StartsAFewTogetherAndNeverAll) {
   fleet_.set(specs);
   options_.interval = std::chrono::milliseconds(100);
   Scraper scraper(loop, fleet_, metrics_, options_);
-  scraper.configure(&source_, &extractor_, nullptr);
+  scraper.configure({{&source_, &extractor_}}, nullptr);
   const auto asked = [&] {
     return std::accumulate(engines.begin(), engines.end(), 0,
                            [](int sum, const auto& engine) { return sum + engine->asked; });

@@ -161,7 +161,7 @@ void Picker::set_fleet(const Case& of, size_t count) {
 }
 
 Status Picker::read_page(fleet::Endpoint& endpoint, const std::string& page) {
-  const auto& options = pipeline_->metrics_extractor->options();
+  const auto& options = pipeline_->load_feed()->extractor->options();
   const std::string* label = endpoint.label(options.engine_label);
   const auto engine = std::ranges::find(options.engines, label ? *label : options.default_engine,
                                         &fleet::EngineMetrics::name);

@@ -12,7 +12,7 @@ from wire import Wire, chat_body, once, request
 
 EXAMPLES = pathlib.Path(__file__).parents[1] / "data/config"
 LOADING = ["01-default", "03-prefill-decode-topology", "04-encode-prefill-decode", "05-predicted-latency", "07-data-parallel", "08-lora",
-           "09-payload-agnostic"]
+           "09-payload-agnostic", "10-gpu-aware"]
 HEAD = "apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\n"
 LONG = "Tell me more about that. " * 200
 
@@ -139,3 +139,55 @@ def test_the_least_cost_spreads_a_burst_and_keeps_prefixes(lab, tmp_path):
         wire.sock.close()
     for i in range(6):
         assert once(router.port, request(chat_body(f"{i} " + LONG))).headers["x-llm-d-served-endpoint"] == served[i]
+
+
+def test_busy_gpus_get_no_requests(lab, tmp_path):
+    upstreams = [lab.upstream() for _ in range(3)]
+    exporter = lab.upstream()
+    exporter.page = b"".join(b'DCGM_FI_DEV_GPU_UTIL{gpu="%d",pod="e%d"} %d\n' % (gpu, pod, use)
+                             for gpu, pod, use in [(0, 0, 20), (1, 0, 97), (2, 1, 95), (3, 2, 50)])
+    text = (EXAMPLES / "10-gpu-aware.yaml").read_text().replace("{type: dcgm-data-source}",
+                                                                "{type: dcgm-data-source, parameters: {port: %d}}" % exporter.port)
+    config = tmp_path / "config.yaml"
+    config.write_text(text)
+    router = lab.router(endpoints_file=endpoints_file(tmp_path, *((u, "{}") for u in upstreams)), config_file=config,
+                        allow_experimental_plugins=True, upstream_api_key_file=key_file(tmp_path))
+    router.wait_for("the exporter has been read for all", lambda: exporter.pages > 12)
+    for _ in range(4):
+        assert once(router.port, request(chat_body())).status == 200
+    assert [len(u.requests) for u in upstreams] == [0, 0, 4]
+    assert exporter.scrape.get("authorization") is None
+    exporter.page = b"nothing_of_interest 1\n"
+    router.wait_for("the missing numbers are counted",
+                    lambda: router.value("llm_d_epp_datalayer_extract_errors_total", source_type="dcgm-data-source",
+                                         extractor_type="dcgm-extractor") > 0)
+
+
+def key_file(tmp_path):
+    path = tmp_path / "key"
+    path.write_text("up-key\n")
+    path.chmod(0o600)
+    return path
+
+
+def test_the_cluster_with_the_shorter_queue_is_preferred(lab, tmp_path):
+    gateways = [lab.upstream(), lab.upstream()]
+    pickers = [lab.upstream(), lab.upstream()]
+    for picker, queue in zip(pickers, (9, 2)):
+        picker.page = (b'llm_d_epp_average_queue_size{name="pool"} %d\n'
+                       b'llm_d_epp_average_kv_cache_utilization{name="pool"} 0.5\n' % queue)
+    config = configured(tmp_path, """
+plugins:
+- {type: multicluster-queue-scorer}
+- {type: multicluster-kv-cache-utilization-scorer}
+- {type: max-score-picker}
+- {type: multicluster-metrics-data-source, parameters: {scheme: http}}
+- {type: multicluster-metrics-extractor}
+dataLayer: {sources: [{pluginRef: multicluster-metrics-data-source, extractors: [{pluginRef: multicluster-metrics-extractor}]}]}
+""")
+    labels = ('{metricsAddress: 127.0.0.1, metricsPort: "%d"}' % picker.port for picker in pickers)
+    router = lab.router(endpoints_file=endpoints_file(tmp_path, *zip(gateways, labels)), config_file=config, allow_experimental_plugins=True)
+    router.wait_for("both pickers have been read twice", lambda: min(p.pages for p in pickers) > 1)
+    for _ in range(4):
+        assert once(router.port, request(chat_body())).status == 200
+    assert [len(g.requests) for g in gateways] == [0, 4]

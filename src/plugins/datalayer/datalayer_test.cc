@@ -11,6 +11,10 @@ namespace llmd::plugins {
 
 const plugin::Descriptor& core_metrics_extractor();
 const plugin::Descriptor& metrics_data_source();
+const plugin::Descriptor& dcgm_data_source();
+const plugin::Descriptor& dcgm_extractor();
+const plugin::Descriptor& multicluster_metrics_data_source();
+const plugin::Descriptor& multicluster_metrics_extractor();
 
 namespace {
 
@@ -75,6 +79,40 @@ TEST_F(DataLayerTest, SourceRefusesWhatCannotBeFetched) {
        "together"},
   };
   for (const auto& c : kCases) EXPECT_EQ(error_of(metrics_data_source(), c.yaml), c.error);
+}
+
+TEST_F(DataLayerTest, OtherSourcesDifferInTheirDefaults) {
+  const auto dcgm = make(dcgm_data_source(), "{useNodeAddress: true}");
+  ASSERT_TRUE(dcgm) << dcgm.error().message;
+  EXPECT_EQ(dcgm->parameters,
+            R"({"scheme":"http","path":"/metrics","port":9400,"insecureSkipVerify":true,)"
+            R"("caCertPath":"","clientCertPath":"","clientKeyPath":"","interval":null,)"
+            R"("useNodeAddress":true})");
+  EXPECT_EQ(dynamic_cast<fleet::MetricsSource&>(*dcgm->plugin).options().port, 9400);
+  const auto clusters = make(multicluster_metrics_data_source(), "{}");
+  ASSERT_TRUE(clusters) << clusters.error().message;
+  const auto& options = dynamic_cast<fleet::MetricsSource&>(*clusters->plugin).options();
+  EXPECT_EQ(options.scheme, "https");
+  EXPECT_TRUE(options.tls) << "verifies";
+  EXPECT_TRUE(options.placed_by_labels);
+}
+
+TEST_F(DataLayerTest, ExtractorsOfAttributesSayWhatTheyRead) {
+  const auto attributes = [&](const plugin::Descriptor& descriptor) {
+    const auto made = make(descriptor, "{}");
+    EXPECT_TRUE(made);
+    const auto& extractor = dynamic_cast<fleet::MetricsExtractor&>(*made->plugin);
+    EXPECT_FALSE(extractor.reads_load());
+    return extractor.options().attributes;
+  };
+  const auto gpu = attributes(dcgm_extractor());
+  ASSERT_EQ(gpu.size(), 1u);
+  EXPECT_EQ(gpu[0].key, "GPUUtilization/p");
+  EXPECT_EQ(gpu[0].series.family, "DCGM_FI_DEV_GPU_UTIL");
+  const auto pool = attributes(multicluster_metrics_extractor());
+  ASSERT_EQ(pool.size(), 2u);
+  EXPECT_EQ(pool[0].key, "llm-d.ai/multicluster-kv-cache-utilization/");
+  EXPECT_EQ(pool[1].series.family, "llm_d_epp_average_queue_size");
 }
 
 TEST_F(DataLayerTest, ExtractorKnowsTheBuiltInEngines) {

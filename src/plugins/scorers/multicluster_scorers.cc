@@ -1,15 +1,12 @@
 #include "plugin/registry.h"
 #include "schedule/interfaces.h"
 
+#include "datalayer/multicluster.h"
 #include <algorithm>
 #include <limits>
 
 namespace llmd::plugins {
 namespace {
-
-/// What the picker of a whole cluster says of its pool, by full attribute key.
-constexpr std::string_view kQueueSize = "llm-d.ai/multicluster-queue-size/";
-constexpr std::string_view kKvUsage = "llm-d.ai/multicluster-kv-cache-utilization/";
 
 /// The pool's number of each candidate in place of its score; NaN for those without it.
 void read_numbers(const schedule::RequestContext& context, uint64_t key,
@@ -37,7 +34,7 @@ class MulticlusterQueueScorer final : public schedule::Scorer {
   }
 
  private:
-  const uint64_t key_ = fleet::detail_key(kQueueSize);
+  const uint64_t key_ = fleet::detail_key(kPoolQueueSize);
 };
 
 class MulticlusterKvCacheUtilizationScorer final : public schedule::Scorer {
@@ -49,7 +46,7 @@ class MulticlusterKvCacheUtilizationScorer final : public schedule::Scorer {
   }
 
  private:
-  const uint64_t key_ = fleet::detail_key(kKvUsage);
+  const uint64_t key_ = fleet::detail_key(kPoolKvUsage);
 };
 
 }  // namespace

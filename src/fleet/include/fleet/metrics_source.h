@@ -46,7 +46,16 @@ struct EngineMetrics {
 /// vllm, sglang, trtllm-serve, triton-tensorrt-llm, triton.
 const std::vector<EngineMetrics>& builtin_engines();
 
-/// Fetches the page: the plugin `metrics-data-source`.
+/// A number of an endpoint that other plugins read by name (EngineDetails::attributes).
+struct AttributeSeries {
+  std::string key;  // full attribute key: "name/producer"
+  SeriesSpec series;
+  bool largest = false;   // of several samples that match; else the newest, or the first
+  std::string own_label;  // a sample with this label counts only when that is the endpoint's name
+  double factor = 1;      // from the page's unit to the attribute's
+};
+
+/// Fetches a page of each endpoint: `metrics-data-source` and its kin.
 class MetricsSource : public virtual plugin::Plugin {
  public:
   struct Options {
@@ -55,19 +64,29 @@ class MetricsSource : public virtual plugin::Plugin {
     std::string path = "/metrics";
     std::optional<uint16_t> port;   // instead of the endpoint's own
     std::optional<Nanos> interval;  // instead of --refresh-metrics-interval
+    /// An endpoint's labels metricsAddress (a literal) and metricsPort say where its page is.
+    bool placed_by_labels = false;
   };
   virtual const Options& options() const = 0;
 };
 
-/// Reads the page: the plugin `core-metrics-extractor`.
+/// Reads the page: `core-metrics-extractor` the load of EndpointMetrics, others attributes.
 class MetricsExtractor : public virtual plugin::Plugin {
  public:
   struct Options {
     std::string engine_label = "llm-d.ai/engine-type";
     std::string default_engine = "vllm";
-    std::vector<EngineMetrics> engines;  // built-in ones included; names are unique
+    std::vector<EngineMetrics> engines;       // built-in ones included; names are unique
+    std::vector<AttributeSeries> attributes;  // not empty: these are read, and nothing else
   };
   virtual const Options& options() const = 0;
+  bool reads_load() const { return options().attributes.empty(); }
+};
+
+/// A page and its reader.
+struct Feed {
+  const MetricsSource* source = nullptr;
+  const MetricsExtractor* extractor = nullptr;
 };
 
 }  // namespace llmd::fleet

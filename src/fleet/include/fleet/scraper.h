@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace llmd::fleet {
 
@@ -22,7 +23,7 @@ struct ScrapeOptions {
   UpstreamTls upstream;
 };
 
-/// Reads the metrics page of every endpoint, each on its own timer, over a kept connection. The
+/// Reads the pages of every endpoint, each on its own timer, over a kept connection. The
 /// first reading of an endpoint comes at a random point of its first interval, so that a thousand
 /// endpoints are never asked in one burst; the points are coarse, so that a few are asked in one
 /// turn. A dead endpoint costs nothing but its own timer.
@@ -33,15 +34,15 @@ class Scraper {
   Scraper(io::Loop& loop, Fleet& fleet, metric::Registry& metrics, ScrapeOptions options);
   ~Scraper();
 
-  /// What to fetch and how to read it; nulls stop the scraping. Both are kept alive by `owner` (the
-  /// pipeline).
-  void configure(const MetricsSource* source, const MetricsExtractor* extractor,
-                 std::shared_ptr<const void> owner);
+  /// What to fetch and how to read it; none stops the scraping. The plugins are kept alive by
+  /// `owner` (the pipeline).
+  void configure(std::vector<Feed> feeds, std::shared_ptr<const void> owner);
 
-  /// The value of Authorization that scrapes from now on send; "": none.
+  /// The value of Authorization that readings of the load from now on send; "": none. It is the
+  /// key of the model servers: other pages are asked without.
   void authorize(std::string authorization);
 
-  /// Endpoints that have answered at least once since they joined.
+  /// Endpoints whose load has been read at least once since they joined.
   size_t seen() const;
 
  private:

@@ -62,14 +62,20 @@ struct Pipeline {
   std::vector<Step<ResponseHook>> response;
   std::vector<Step<Reporter>> reporters;
   const SaturationDetector* detector = nullptr;
-  const fleet::MetricsSource* metrics_source = nullptr;  // null: nothing is scraped
-  const fleet::MetricsExtractor* metrics_extractor = nullptr;
+  std::vector<fleet::Feed> feeds;  // what is scraped
   std::unique_ptr<Admission> admission;
   Consumed<PrefixMatch> cached;  // where prompts are cached; no column: nobody knows
 
   std::vector<std::pair<std::string, bool>> gates;  // feature gates with their effective value
   std::vector<std::string> warnings;                // of the load, for check and the log
   OutlinePtr outline;                               // made when the rest is complete
+  /// The feed of the endpoints' load; null: it is not scraped.
+  const fleet::Feed* load_feed() const {
+    for (const auto& feed : feeds)
+      if (feed.extractor->reads_load()) return &feed;
+    return nullptr;
+  }
+
   size_t columns = 0;
   size_t slots = 0;
   std::vector<std::shared_ptr<void>>
