@@ -38,7 +38,6 @@ void Reloader::take(const Result<std::string>& text) {
   if (!loaded) return failed(loaded.error());
   successes_.add();
   log::info("configuration loaded", {{"file", path_}});
-  for (const auto& warning : loaded->pipeline->warnings) log::warn(warning);
   publish_(std::move(*loaded));
 }
 

@@ -146,13 +146,10 @@ class DisaggProfileHandler final : public schedule::ProfileHandler, public sched
   }
 
   Status bind(std::span<const std::string> names) override {
-    decode_ = profile_index(names, profiles_.decode);
+    LLMD_TRY_ASSIGN(decode_, decode_profile(names, profiles_.decode));
     prefill_ = profile_index(names, profiles_.prefill);
     encode_ = profile_index(names, profiles_.encode);
-    if (decode_ != kNoProfile) return {};
-    std::vector<std::string_view> known(names.begin(), names.end());
-    return fail(Code::kBadRequest, "there is no profile '" + profiles_.decode + "' to decode with" +
-                                       suggestion(profiles_.decode, known));
+    return {};
   }
 
   std::string_view prefill_profile() const override { return profiles_.prefill; }

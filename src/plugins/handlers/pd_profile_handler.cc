@@ -1,3 +1,4 @@
+#include "ignored_param.h"
 #include "stages.h"
 
 #include "plugin/registry.h"
@@ -16,8 +17,6 @@ struct Params {
   std::string prefill = "prefill";
   std::string decider = "prefix-based-pd-decider";
   uint16_t primary_port = 0;
-  std::string prefix_type;
-  std::string prefix_name;
   std::string producer = "approx-prefix-cache-producer";
 };
 
@@ -30,8 +29,8 @@ const plugin::Params<Params>& table() {
       plugin::field("primaryPort", &Params::primary_port, "",
                     "Port that requests go to instead of the endpoint's own, which stands in the "
                     "header x-data-parallel-host-port; 0: its own."),
-      plugin::field("prefixPluginType", &Params::prefix_type, "", "Has no effect.").deprecated(),
-      plugin::field("prefixPluginName", &Params::prefix_name, "", "Has no effect.").deprecated(),
+      ignored<Params, std::string>("prefixPluginType"),
+      ignored<Params, std::string>("prefixPluginName"),
       plugin::field("prefixMatchInfoProducerName", &Params::producer, "",
                     "Producer of prefix matches that must exist."),
   };
@@ -61,10 +60,8 @@ class PdProfileHandler final : public schedule::ProfileHandler, public schedule:
   }
 
   Status bind(std::span<const std::string> names) override {
-    decode_ = profile_index(names, params_.decode);
+    LLMD_TRY_ASSIGN(decode_, decode_profile(names, params_.decode));
     prefill_ = profile_index(names, params_.prefill);
-    if (decode_ == kNoProfile)
-      return fail(Code::kBadRequest, "there is no profile '" + params_.decode + "' to decode with");
     return {};
   }
 

@@ -1,6 +1,9 @@
 #include "stages.h"
 
+#include "base/text.h"
+
 #include <array>
+#include <vector>
 
 namespace llmd::plugins {
 namespace {
@@ -23,6 +26,14 @@ std::string_view targets_of(schedule::RequestContext& context, uint16_t profile)
 }
 
 }  // namespace
+
+Result<uint16_t> decode_profile(std::span<const std::string> names, std::string_view name) {
+  const uint16_t index = profile_index(names, name);
+  if (index != kNoProfile) return index;
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  return fail(Code::kBadRequest, "there is no profile '" + std::string(name) + "' to decode with" +
+                                     suggestion(name, known));
+}
 
 void set_stage_headers(schedule::RequestContext& context, uint16_t prefill, uint16_t encode) {
   auto& headers = context.request_headers;

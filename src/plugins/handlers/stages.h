@@ -21,6 +21,9 @@ inline uint16_t profile_index(std::span<const std::string> names, std::string_vi
   return at == names.end() ? kNoProfile : static_cast<uint16_t>(at - names.begin());
 }
 
+/// The index of the profile that decodes; an error when there is none.
+Result<uint16_t> decode_profile(std::span<const std::string> names, std::string_view name);
+
 /// Whether the profile exists, ran, and found a target.
 inline bool succeeded(const schedule::RequestContext& context, uint16_t profile) {
   return profile < context.results.size() && !context.results[profile].targets.empty();

@@ -1,3 +1,5 @@
+#include "ignored_param.h"
+
 #include "plugin/registry.h"
 #include "schedule/attributes.h"
 #include "schedule/interfaces.h"
@@ -14,7 +16,6 @@ struct Params {
   int64_t idle_threshold = 0;
   double max_busy_score = 1;
   std::string producer = "inflight-load-producer";
-  std::string request_timeout;
 };
 
 const plugin::Params<Params>& table() {
@@ -26,7 +27,7 @@ const plugin::Params<Params>& table() {
                     "Upper end of the scores of busy endpoints; 1 when outside 0 to 1."),
       plugin::field("inFlightLoadProducerName", &Params::producer, "",
                     "Producer of the requests in flight."),
-      plugin::field("requestTimeout", &Params::request_timeout, "", "Has no effect.").deprecated(),
+      ignored<Params, std::string>("requestTimeout"),
   };
   return params;
 }

@@ -1,3 +1,5 @@
+#include "ignored_param.h"
+
 #include "base/mutex.h"
 #include "base/text.h"
 #include "plugin/registry.h"
@@ -21,8 +23,6 @@ constexpr int64_t kDefaultSize = 1024;
 struct Params {
   int64_t lru_size = kDefaultSize;
   std::string producer = "approx-prefix-cache-producer";
-  std::string prefix_type;
-  std::string prefix_name;
 };
 
 const plugin::Params<Params>& table() {
@@ -31,8 +31,8 @@ const plugin::Params<Params>& table() {
                     "How many endpoints are remembered; the default when 0 or less."),
       plugin::field("prefixMatchInfoProducerName", &Params::producer, "",
                     "Producer of the prefix matches."),
-      plugin::field("prefixPluginType", &Params::prefix_type, "", "Has no effect.").deprecated(),
-      plugin::field("prefixPluginName", &Params::prefix_name, "", "Has no effect.").deprecated(),
+      ignored<Params, std::string>("prefixPluginType"),
+      ignored<Params, std::string>("prefixPluginName"),
   };
   return params;
 }

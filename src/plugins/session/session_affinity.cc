@@ -88,13 +88,11 @@ const plugin::Params<SessionParams>& session_params() {
   return params;
 }
 
-Result<SessionAffinity> SessionAffinity::create(SessionParams params,
-                                                const plugin::Context& context) {
+Result<std::shared_ptr<SessionTable>> session_table(SessionParams& params,
+                                                    const plugin::Context& context) {
   LLMD_TRY(complete(params));
-  std::shared_ptr<SessionTable> table;
-  if (params.strategy == kById)
-    table = context.state.get<SessionTable>(context.name, [] { return new SessionTable; });
-  return SessionAffinity(std::move(params), std::move(table));
+  if (params.strategy != kById) return nullptr;
+  return context.state.get<SessionTable>(context.name, [] { return new SessionTable; });
 }
 
 SessionAffinity::SessionAffinity(SessionParams params, std::shared_ptr<SessionTable> table)
@@ -167,16 +165,17 @@ const fleet::Endpoint* SessionAffinity::target(const RequestContext& context) co
 
 /// A session stays with its endpoint while that is a candidate, also when another plugin sent this
 /// request elsewhere.
-void SessionAffinity::pre_request(RequestContext& context) const {
-  if (by_header()) return;
+Status SessionAffinity::pre_request(RequestContext& context) const {
+  if (by_header()) return {};
   const auto& seen = context.slot(seen_);
   const auto* endpoint = target(context);
-  if (!seen.asked || seen.session == 0 || !endpoint) return;
+  if (!seen.asked || seen.session == 0 || !endpoint) return {};
   const TimePoint now = context.clock.now();
   const uint64_t id = endpoint->id_hash() & SessionTable::kIdMask;
   const auto ttl = std::chrono::seconds(params_.session_id.ttl_seconds);
-  if (seen.present && table_->find(seen.session, now, ttl).value_or(id) != id) return;
+  if (seen.present && table_->find(seen.session, now, ttl).value_or(id) != id) return {};
   table_->bind(seen.session, id, now);
+  return {};
 }
 
 void SessionAffinity::on_response_head(RequestContext& context) const {

@@ -4,7 +4,7 @@
 
 #include "plugin/registry.h"
 #include "schedule/attributes.h"
-#include "schedule/request_context.h"
+#include "schedule/interfaces.h"
 #include "schedule/wiring.h"
 
 #include <cstdint>
@@ -39,20 +39,22 @@ struct SessionParams {
 
 const plugin::Params<SessionParams>& session_params();
 
-/// What the plugins of session affinity have in common. Each instance has its own sessions.
-/// Threading: as a plugin.
-class SessionAffinity {
+/// What the plugins of session affinity have in common: everything but what is done with bound().
+/// Each instance has its own sessions.
+class SessionAffinity : public schedule::PreRequest, public schedule::ResponseHook {
  public:
-  static Result<SessionAffinity> create(SessionParams params, const plugin::Context& context);
+  void wire(schedule::Wiring& wiring) final;
+  /// Binds the session to where the request goes.
+  Status pre_request(schedule::RequestContext& context) const final;
+  /// Tells the client its endpoint.
+  void on_response_head(schedule::RequestContext& context) const final;
 
-  void wire(schedule::Wiring& wiring);
+ protected:
+  /// `table`: see session_table().
+  SessionAffinity(SessionParams params, std::shared_ptr<SessionTable> table);
   /// The candidate that the request's session is bound to, if it is among `selected`.
   std::optional<uint32_t> bound(schedule::RequestContext& context,
                                 std::span<const uint32_t> selected) const;
-  /// Binds the session to where the request goes.
-  void pre_request(schedule::RequestContext& context) const;
-  /// Tells the client its endpoint.
-  void on_response_head(schedule::RequestContext& context) const;
 
  private:
   /// What this instance found out about a request.
@@ -62,7 +64,6 @@ class SessionAffinity {
     bool present = false;  // … and found the endpoint
   };
 
-  SessionAffinity(SessionParams params, std::shared_ptr<SessionTable> table);
   bool by_header() const { return table_ == nullptr; }
   std::optional<uint32_t> from_header(schedule::RequestContext& context,
                                       std::span<const uint32_t> selected) const;
@@ -76,5 +77,18 @@ class SessionAffinity {
   schedule::RequestSlot<Seen> seen_;
   uint16_t profile_ = UINT16_MAX;
 };
+
+/// Checks `params` and completes them. The sessions of the instance; null when endpoints stand in a
+/// header.
+Result<std::shared_ptr<SessionTable>> session_table(SessionParams& params,
+                                                    const plugin::Context& context);
+
+/// Makes T, which is a SessionAffinity.
+template <class T>
+Result<std::unique_ptr<T>> make_session_plugin(SessionParams params,
+                                               const plugin::Context& context) {
+  LLMD_TRY_ASSIGN(auto table, session_table(params, context));
+  return std::make_unique<T>(std::move(params), std::move(table));
+}
 
 }  // namespace llmd::plugins

@@ -5,38 +5,21 @@
 namespace llmd::plugins {
 namespace {
 
-class SessionAffinityFilter final : public schedule::Filter,
-                                    public schedule::PreRequest,
-                                    public schedule::ResponseHook {
+class SessionAffinityFilter final : public schedule::Filter, public SessionAffinity {
  public:
   static Result<std::unique_ptr<SessionAffinityFilter>> create(SessionParams p,
                                                                const plugin::Context& context) {
-    LLMD_TRY_ASSIGN(auto affinity, SessionAffinity::create(std::move(p), context));
-    return std::make_unique<SessionAffinityFilter>(std::move(affinity));
+    return make_session_plugin<SessionAffinityFilter>(std::move(p), context);
   }
-
-  explicit SessionAffinityFilter(SessionAffinity affinity) : affinity_(std::move(affinity)) {}
-
-  void wire(schedule::Wiring& wiring) override { affinity_.wire(wiring); }
+  SessionAffinityFilter(SessionParams p, std::shared_ptr<SessionTable> table)
+      : SessionAffinity(std::move(p), std::move(table)) {}
 
   size_t filter(schedule::RequestContext& context, std::span<uint32_t> selected) const override {
-    const auto bound = affinity_.bound(context, selected);
-    if (!bound) return selected.size();
-    selected[0] = *bound;
+    const auto mine = bound(context, selected);
+    if (!mine) return selected.size();
+    selected[0] = *mine;
     return 1;
   }
-
-  Status pre_request(schedule::RequestContext& context) const override {
-    affinity_.pre_request(context);
-    return {};
-  }
-
-  void on_response_head(schedule::RequestContext& context) const override {
-    affinity_.on_response_head(context);
-  }
-
- private:
-  SessionAffinity affinity_;
 };
 
 plugin::Descriptor described_as(std::string_view type) {

@@ -7,38 +7,21 @@
 namespace llmd::plugins {
 namespace {
 
-class SessionAffinityScorer final : public schedule::Scorer,
-                                    public schedule::PreRequest,
-                                    public schedule::ResponseHook {
+class SessionAffinityScorer final : public schedule::Scorer, public SessionAffinity {
  public:
   static Result<std::unique_ptr<SessionAffinityScorer>> create(SessionParams p,
                                                                const plugin::Context& context) {
-    LLMD_TRY_ASSIGN(auto affinity, SessionAffinity::create(std::move(p), context));
-    return std::make_unique<SessionAffinityScorer>(std::move(affinity));
+    return make_session_plugin<SessionAffinityScorer>(std::move(p), context);
   }
-
-  explicit SessionAffinityScorer(SessionAffinity affinity) : affinity_(std::move(affinity)) {}
-
-  void wire(schedule::Wiring& wiring) override { affinity_.wire(wiring); }
+  SessionAffinityScorer(SessionParams p, std::shared_ptr<SessionTable> table)
+      : SessionAffinity(std::move(p), std::move(table)) {}
 
   void score(schedule::RequestContext& context, std::span<const uint32_t> selected,
              std::span<double> scores) const override {
-    const auto bound = affinity_.bound(context, selected);
-    if (bound)
-      scores[static_cast<size_t>(std::ranges::find(selected, *bound) - selected.begin())] = 1;
+    const auto mine = bound(context, selected);
+    if (mine)
+      scores[static_cast<size_t>(std::ranges::find(selected, *mine) - selected.begin())] = 1;
   }
-
-  Status pre_request(schedule::RequestContext& context) const override {
-    affinity_.pre_request(context);
-    return {};
-  }
-
-  void on_response_head(schedule::RequestContext& context) const override {
-    affinity_.on_response_head(context);
-  }
-
- private:
-  SessionAffinity affinity_;
 };
 
 }  // namespace
