@@ -25,6 +25,9 @@ constexpr int64_t kDefaultBlocks = 2048;
 /// How long a window whose requests have all given up is kept.
 constexpr Nanos kKept = std::chrono::seconds(1);
 
+/// How long a request waits for another loop that assigns its window.
+constexpr Nanos kAssigning = std::chrono::milliseconds(1);
+
 struct Params {
   int64_t window_ms = 100;
   int64_t per_replica_max = -1;
@@ -71,15 +74,23 @@ struct Window {
     int64_t running = 0;
   };
 
+  enum class State : uint8_t {
+    kOpen,       // takes requests until its end, and is then assigned by the first to collect
+    kAssigning,  // by that one, without the lock: nobody else touches prompts and assigned
+    kAssigned,
+  };
+
   TimePoint end{};
+  State state = State::kOpen;
   std::vector<std::vector<uint64_t>> prompts;  // by member
   std::vector<Replica> replicas;               // candidates of the first member
-  std::vector<uint64_t> assigned;              // by member, generations; 0: none. Empty: not yet
-  size_t collected = 0;                        // members that have asked for their assignment
+  std::vector<uint64_t> assigned;              // by member, generations; 0: none
+  size_t collected = 0;                        // members that have got their assignment
 };
 
-/// The windows of one producer name, shared by all loops. Outlives configurations.
-/// Threading: any; one lock, held while a window is assigned.
+/// The windows of one producer name, shared by all loops, since a burst comes in on all of them.
+/// Outlives configurations. Threading: any; a lock for a few words, never while prompts are hashed
+/// or a window is assigned.
 class Windows {
  public:
   struct Ticket {
@@ -93,39 +104,58 @@ class Windows {
     const TimePoint now = context.clock.now();
     const MutexLock lock(mutex_);
     drop_old(now);
-    if (windows_.empty() || windows_.rbegin()->second.end <= now) open(context, now + duration);
+    if (windows_.empty() || !takes(*windows_.rbegin()->second, now)) open(context, now + duration);
     auto& [id, window] = *windows_.rbegin();
-    if (window.prompts.size() >= batch_max) return std::nullopt;
-    window.prompts.push_back(std::move(prompt));
-    return Ticket{id, window.prompts.size() - 1};
+    if (window->prompts.size() >= batch_max) return std::nullopt;
+    window->prompts.push_back(std::move(prompt));
+    return Ticket{id, window->prompts.size() - 1};
   }
 
   Nanos left(Ticket ticket, TimePoint now) const {
     const MutexLock lock(mutex_);
     const auto at = windows_.find(ticket.window);
-    return at == windows_.end() ? Nanos(0) : std::max(Nanos(0), at->second.end - now);
+    return at == windows_.end() ? Nanos(0) : std::max(Nanos(0), at->second->end - now);
   }
 
-  /// The generation of the endpoint for this request; 0: none. The first to ask after the end of
-  /// the window assigns all.
-  uint64_t collect(Ticket ticket, const BurstRules& rules) {
+  /// The generation of the endpoint for this request, 0: none; nothing while the window is being
+  /// assigned on another loop. The first to ask after the end of the window assigns all.
+  std::optional<uint64_t> collect(Ticket ticket, const BurstRules& rules) {
+    std::shared_ptr<Window> window;
+    {
+      const MutexLock lock(mutex_);
+      const auto at = windows_.find(ticket.window);
+      if (at == windows_.end()) return 0;
+      window = at->second;
+      if (window->state == Window::State::kAssigning) return std::nullopt;
+      if (window->state == Window::State::kAssigned) return take(ticket, *window);
+      window->state = Window::State::kAssigning;
+    }
+    assign(*window, rules);
     const MutexLock lock(mutex_);
-    const auto at = windows_.find(ticket.window);
-    if (at == windows_.end()) return 0;
-    auto& window = at->second;
-    if (window.assigned.empty()) assign(window, rules);
-    const uint64_t mine = window.assigned[ticket.member];
-    if (++window.collected == window.prompts.size()) windows_.erase(at);
-    return mine;
+    window->state = Window::State::kAssigned;
+    return take(ticket, *window);
   }
 
  private:
+  using Map = std::map<uint64_t, std::shared_ptr<Window>>;
+
+  static bool takes(const Window& window, TimePoint now) {
+    return window.state == Window::State::kOpen && now < window.end;
+  }
+
+  uint64_t take(Ticket ticket, Window& window) LLMD_REQUIRES(mutex_) {
+    const uint64_t mine = window.assigned[ticket.member];
+    if (++window.collected == window.prompts.size()) windows_.erase(ticket.window);
+    return mine;
+  }
+
   void open(const RequestContext& context, TimePoint end) LLMD_REQUIRES(mutex_) {
-    auto& window = windows_[++last_];
-    window.end = end;
+    auto window = std::make_shared<Window>();
+    window->end = end;
     for (const auto& [endpoint, metrics] : context.candidates)
-      window.replicas.push_back(
+      window->replicas.push_back(
           {endpoint->id(), endpoint->generation(), metrics.running_requests_size});
+    windows_[++last_] = std::move(window);
   }
 
   static void assign(Window& window, const BurstRules& rules) {
@@ -137,11 +167,11 @@ class Windows {
   }
 
   void drop_old(TimePoint now) LLMD_REQUIRES(mutex_) {
-    std::erase_if(windows_, [&](const auto& w) { return w.second.end + kKept < now; });
+    std::erase_if(windows_, [&](const auto& w) { return w.second->end + kKept < now; });
   }
 
   mutable Mutex mutex_;
-  std::map<uint64_t, Window> windows_ LLMD_GUARDED_BY(mutex_);  // the newest last
+  Map windows_ LLMD_GUARDED_BY(mutex_);  // the newest last
   uint64_t last_ LLMD_GUARDED_BY(mutex_) = 0;
 };
 
@@ -193,10 +223,14 @@ class BurstPrefixCacheProducer final : public schedule::Producer {
       context.suspend_for(left);
       return Progress::kSuspended;
     }
-    const uint64_t target = windows_->collect(waiting.ticket, rules_);
+    const auto target = windows_->collect(waiting.ticket, rules_);
+    if (!target) {
+      context.suspend_for(kAssigning);
+      return Progress::kSuspended;
+    }
     const auto matches = context.write(matches_);
     for (size_t i = 0; i < matches.size(); ++i) {
-      const bool here = context.candidates[i].endpoint->generation() == target;
+      const bool here = context.candidates[i].endpoint->generation() == *target;
       const int64_t blocks = here ? waiting.blocks : 0;
       matches[i] = {.match_blocks = static_cast<double>(blocks),
                     .total_blocks = waiting.blocks,

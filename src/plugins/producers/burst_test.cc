@@ -139,6 +139,21 @@ TEST_F(Burst, AssignsRequestsThatArriveTogether) {
   }
 }
 
+TEST_F(Burst, TakesNobodyIntoAWindowThatIsAssigned) {
+  configure();
+  Harness late(2);  // its loop's clock is behind
+  late.clock.advance(std::chrono::hours(1));
+  const testing::TokenRequest first(harness_, {200});
+  EXPECT_EQ(produce(), Progress::kSuspended);
+  const testing::TokenRequest second(harness_, {200});
+  EXPECT_EQ(produce(), Progress::kSuspended);
+  harness_.clock.advance(std::chrono::milliseconds(100));
+  EXPECT_EQ(produce(), Progress::kDone);  // one of two has collected: the window is still there
+  const testing::TokenRequest behind(late, {200});
+  EXPECT_EQ(*producer_->produce(late.context), Progress::kSuspended);
+  EXPECT_EQ(late.slept, std::chrono::milliseconds(100)) << "a window of its own";
+}
+
 TEST_F(Burst, DoesNotWaitForRequestsWithoutPrompt) {
   configure();
   harness_.fresh_request();
