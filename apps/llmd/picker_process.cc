@@ -50,7 +50,7 @@ PickerProcess::PickerProcess(PickerOptions options, route::DirectorOptions direc
     : options_(std::move(options)),
       loops_(options_.loops ? options_.loops : std::max(1u, std::thread::hardware_concurrency())),
       plugins_(builtin_plugins()),
-      metrics_(loops_ + 1),
+      metrics_(loops_ + 2),
       process_metrics_(metric::collect_process(metrics_)),
       control_(loops_, random_seed()),
       signals_(control_, {SIGTERM, SIGINT, SIGHUP}, [this](int signal) { on_signal(signal); }),
@@ -142,6 +142,23 @@ Status PickerProcess::start_tracing() {
   return {};
 }
 
+/// The first plugin that wants predictions starts the thread that has them, whose loop comes after
+/// that of control.
+void PickerProcess::offer_predictions() {
+  using Slot = predict::LatencyPredictorSlot;
+  state_.get<Slot>(Slot::kName, [this] {
+    return new Slot{[this] {
+      if (!predictions_) {
+        auto options = predict::read_service_options(trace::process_environment());
+        for (const auto& warning : options.warnings) log::warn(warning);
+        predictions_ = std::make_shared<predict::PredictionService>(loops_ + 1, random_seed(),
+                                                                    std::move(options), metrics_);
+      }
+      return predictions_;
+    }};
+  });
+}
+
 Status PickerProcess::read_credentials() {
   const frontend::CredentialFiles::Paths paths = {options_.client_api_keys_file,
                                                   options_.upstream_api_key_file};
@@ -160,6 +177,7 @@ Status PickerProcess::start() {
   LLMD_TRY(start_tls());
   LLMD_TRY(start_tracing());
   LLMD_TRY(read_credentials());
+  offer_predictions();
   io::raise_file_limit(kFilesWanted);
   const config::Environment environment{.registry = plugins_,
                                         .state = state_,
@@ -247,6 +265,7 @@ int PickerProcess::run(FrontEnd front_end) {
                         {"endpoints", fleet_.snapshot()->endpoints.size()},
                         {"loops", loops_}});
   control_.run("control");
+  if (predictions_) predictions_->stop();  // it wakes requests on the front end's loops
   if (exporter_) exporter_->flush(kLastExportTimeout);
   return 0;
 }

@@ -20,6 +20,7 @@
 #include "plugin/state_store.h"
 #include "route/director.h"
 
+#include "predict/prediction_client.h"
 #include "tls/reloader.h"
 #include "trace/exporter.h"
 #include "trace/tracer.h"
@@ -75,6 +76,7 @@ class PickerProcess {
   Status start_tls();
   Status start_tracing();
   Status read_credentials();
+  void offer_predictions();
   Status start_admin();
   void every(io::Timer& timer, Nanos interval, std::function<void()> work);
   void on_signal(int signal);
@@ -85,6 +87,7 @@ class PickerProcess {
   const plugin::Registry plugins_;
   metric::Registry metrics_;
   const std::shared_ptr<void> process_metrics_;
+  std::shared_ptr<predict::PredictionService> predictions_;  // null: no plugin has asked for it
   plugin::StateStore state_;
   fleet::Fleet fleet_;
   io::Loop control_;

@@ -1,4 +1,5 @@
-#include "latency_predictor.h"
+#include "ignored_param.h"
+#include "latency_probe.h"
 #include "media_match.h"
 #include "request_tokens.h"
 #include "running_slos.h"
@@ -8,12 +9,16 @@
 #include "schedule/attributes.h"
 #include "schedule/wiring.h"
 
+#include "predict/latency_predictor.h"
 #include <algorithm>
 #include <cmath>
 
 namespace llmd::plugins {
 namespace {
 
+using predict::LatencyFeatures;
+using predict::LatencyPredictorSlot;
+using predict::PredictedLatency;
 using schedule::InFlightLoad;
 using schedule::LatencyPrediction;
 using schedule::PrefixMatch;
@@ -30,8 +35,6 @@ struct Params {
   std::string matches = "approx-prefix-cache-producer";
   std::string load = "inflight-load-producer";
   std::string media = "mm-embeddings-cache-producer";
-  double sampling_mean = 0;
-  int64_t samples_max = 0;
 };
 
 /// A Go duration, or a whole number of nanoseconds.
@@ -70,10 +73,8 @@ const plugin::Params<Params>& table() {
                     "Producer of the load in flight."),
       plugin::field("encoderCacheMatchInfoProducerName", &Params::media, "",
                     "Producer of the encoded images."),
-      plugin::field("samplingMean", &Params::sampling_mean, "", "Has no effect.").deprecated(),
-      plugin::field("maxDecodeTokenSamplesForPrediction", &Params::samples_max, "",
-                    "Has no effect.")
-          .deprecated(),
+      ignored<Params, double>("samplingMean"),
+      ignored<Params, int64_t>("maxDecodeTokenSamplesForPrediction"),
   };
   return params;
 }
@@ -84,10 +85,9 @@ class PredictedLatencyProducer final : public schedule::Producer,
  public:
   PredictedLatencyProducer(Params p, const plugin::Context& context)
       : params_(std::move(p)),
-        predictor_(
-            context.state
-                .get<LatencyPredictorSlot>(context.name, [] { return new LatencyPredictorSlot; })
-                ->predictor),
+        predictor_(predictor_of(context.state)),
+        probe_(context.state.get<LatencyProbe>(context.name,
+                                               [&] { return new LatencyProbe(context.metrics); })),
         running_(context.state.get<RunningSlos>(context.name, [] { return new RunningSlos; })) {}
 
   void wire(schedule::Wiring& wiring) override {
@@ -97,15 +97,23 @@ class PredictedLatencyProducer final : public schedule::Producer,
     load_ = wiring.consumes<InFlightLoad>(params_.load, kRequired);
     if (params_.use_encoder_cache) media_ = wiring.consumes<MediaMatch>(params_.media, kRequired);
     predictions_ = wiring.produces<LatencyPrediction>();
+    asked_ = wiring.request_slot<Asked>();
     tracked_ = wiring.request_slot<Tracked>();
+    prefill_ = wiring.prefill_profile();
   }
 
   Result<Progress> produce(RequestContext& context) const override {
     if (!predictor_ || !params_.predict_in_produce) return Progress::kDone;
-    const auto features = describe(context);
-    const auto latencies = context.arena.array<PredictedLatency>(features.size());
-    LLMD_TRY_ASSIGN(const Progress progress, predictor_->predict(context, features, latencies));
+    auto& asked = context.slot(asked_);
+    if (asked.ticket == 0) {
+      asked.features = describe(context);
+      asked.at = context.clock.now();
+    }
+    const auto latencies = context.arena.array<PredictedLatency>(asked.features.size());
+    LLMD_TRY_ASSIGN(const Progress progress,
+                    predictor_->predict(context, asked.ticket, asked.features, latencies));
     if (progress == Progress::kSuspended) return progress;
+    probe_->predicted(*this, context, context.clock.now() - asked.at);
     const auto predictions = context.write(predictions_);
     const Slo slo = Slo::of(context.headers);
     for (size_t i = 0; i < predictions.size(); ++i)
@@ -114,16 +122,40 @@ class PredictedLatencyProducer final : public schedule::Producer,
   }
 
   Status pre_request(RequestContext& context) const override {
-    const double tpot = std::max(0.0, Slo::of(context.headers).tpot);
-    context.slot(tracked_) = {.endpoint = &context.target(), .tpot = tpot};
-    running_->add(context.target(), tpot);
+    const Slo slo = Slo::of(context.headers);
+    auto& tracked = context.slot(tracked_);
+    tracked = {.endpoint = &context.target(), .slo = slo, .sent = context.clock.now()};
+    tracked.slo.tpot = std::max(0.0, slo.tpot);
+    running_->add(context.target(), tracked.slo.tpot);
+    if (!predictor_) return {};
+    auto features = context.slot(asked_).features;
+    if (features.empty()) features = describe(context);
+    const uint32_t target = context.results[context.primary].targets[0];
+    const bool apart =
+        prefill_ < context.results.size() && !context.results[prefill_].targets.empty();
+    tracked.decode = features[target];
+    tracked.prefill = features[apart ? context.results[prefill_].targets[0] : target];
+    if (const auto predictions = context.read(predictions_);
+        !predictions.empty() && predictions[target].present)
+      probe_->chosen(*this, context, predictions[target]);
     return {};
   }
 
-  void on_end(RequestContext& context, schedule::EndCause, const request::Usage&) const override {
+  void on_first_chunk(RequestContext& context) const override {
     auto& tracked = context.slot(tracked_);
-    if (tracked.endpoint) running_->remove(*tracked.endpoint, tracked.tpot);
+    tracked.first_chunk = context.clock.now();
+    if (predictor_ && params_.streaming)
+      predictor_->learn(tracked.prefill, {.ttft_ms = millis(tracked.first_chunk - tracked.sent)},
+                        context.clock.wall());
+  }
+
+  void on_end(RequestContext& context, schedule::EndCause cause,
+              const request::Usage& usage) const override {
+    auto& tracked = context.slot(tracked_);
+    if (!tracked.endpoint) return;
+    running_->remove(*tracked.endpoint, tracked.slo.tpot);
     tracked.endpoint = nullptr;
+    if (predictor_ && cause == schedule::EndCause::kNatural) learn(context, tracked, usage);
   }
 
   std::string dump_state() const override {
@@ -131,10 +163,42 @@ class PredictedLatencyProducer final : public schedule::Producer,
   }
 
  private:
+  struct Asked {
+    uint64_t ticket = 0;
+    TimePoint at{};
+    std::span<const LatencyFeatures> features;  // by candidate
+  };
   struct Tracked {
     const fleet::Endpoint* endpoint = nullptr;
-    double tpot = 0;
+    Slo slo;
+    TimePoint sent{}, first_chunk{};
+    LatencyFeatures prefill, decode;  // of where the prompt and where the answer is computed
   };
+
+  static std::shared_ptr<predict::LatencyPredictor> predictor_of(plugin::StateStore& state) {
+    const auto slot = state.get<LatencyPredictorSlot>(LatencyPredictorSlot::kName,
+                                                      [] { return new LatencyPredictorSlot; });
+    return slot->get ? slot->get() : nullptr;
+  }
+
+  /// What an answer that has come to its end took. Without streaming its only time is the whole.
+  void learn(const RequestContext& context, Tracked& tracked, const request::Usage& usage) const {
+    const TimePoint now = context.clock.now();
+    const TimePoint first = params_.streaming ? tracked.first_chunk : now;
+    if (!params_.streaming)
+      predictor_->learn(tracked.prefill, {.ttft_ms = millis(now - tracked.sent)},
+                        context.clock.wall());
+    double tpot = 0;
+    if (params_.streaming && usage.completion_tokens > 1) {
+      tpot = millis(now - first) / static_cast<double>(usage.completion_tokens - 1);
+      tracked.decode.prefix_share = 0;
+      predictor_->learn(tracked.decode, {.tpot_ms = tpot}, context.clock.wall());
+    }
+    const auto& slo = tracked.slo;
+    if (slo.ttft > 0 && millis(first - context.received) > slo.ttft)
+      probe_->violated(*this, context, "ttft");
+    if (slo.tpot > 0 && tpot > slo.tpot) probe_->violated(*this, context, "tpot");
+  }
 
   std::string_view role_of(const fleet::Endpoint& endpoint) const {
     if (params_.role_label.empty()) return {};
@@ -193,13 +257,16 @@ class PredictedLatencyProducer final : public schedule::Producer,
   }
 
   const Params params_;
-  const std::shared_ptr<LatencyPredictor> predictor_;
+  const std::shared_ptr<predict::LatencyPredictor> predictor_;  // null: nothing is predicted
+  const std::shared_ptr<LatencyProbe> probe_;
   const std::shared_ptr<RunningSlos> running_;
   schedule::Consumed<PrefixMatch> matches_;
   schedule::Consumed<InFlightLoad> load_;
   schedule::Consumed<MediaMatch> media_;
   schedule::Produced<LatencyPrediction> predictions_;
+  schedule::RequestSlot<Asked> asked_;
   schedule::RequestSlot<Tracked> tracked_;
+  uint16_t prefill_ = UINT16_MAX;
 };
 
 }  // namespace
@@ -208,9 +275,10 @@ const plugin::Descriptor& predicted_latency_producer() {
   static const auto descriptor = plugin::describe<PredictedLatencyProducer>(
       {.type = "predicted-latency-producer",
        .kind = "producer",
-       .summary = "Compares predicted latencies with the request's objectives. This build has no "
-                  "predictor, so nothing is predicted and latency-scorer rates by cache, queue and "
-                  "prefix.",
+       .summary = "Asks a prediction service how long each endpoint would take, compares that with "
+                  "the request's objectives, and tells a training service how long it took. The "
+                  "services are named by the environment (docs/scheduling.md). What is not "
+                  "predicted in time leaves latency-scorer to rate by cache, queue and prefix.",
        .produces_by_default = {"LatencyPredictionInfoDataKey/predicted-latency-producer"}},
       table());
   return descriptor;

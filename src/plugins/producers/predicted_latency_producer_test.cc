@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "producers/latency_predictor.h"
+#include "predict/latency_predictor.h"
 #include "producers/testing.h"
 
 namespace llmd::plugins {
@@ -10,6 +10,9 @@ const plugin::Descriptor& predicted_latency_producer();
 
 namespace {
 
+using predict::LatencyFeatures;
+using predict::LatencyPredictorSlot;
+using predict::PredictedLatency;
 using schedule::InFlightLoad;
 using schedule::LatencyPrediction;
 using schedule::PrefixMatch;
@@ -23,15 +26,22 @@ using schedule::testing::Labels;
 constexpr auto kName = "predicted-latency-producer";
 
 /// Answers what the test says, after one suspension if asked to.
-struct FakePredictor final : LatencyPredictor {
-  Result<Progress> predict(schedule::RequestContext&, std::span<const LatencyFeatures> features,
+struct FakePredictor final : predict::LatencyPredictor {
+  Result<Progress> predict(schedule::RequestContext&, uint64_t& ticket,
+                           std::span<const LatencyFeatures> features,
                            std::span<PredictedLatency> latencies) override {
     seen.assign(features.begin(), features.end());
+    tickets.push_back(std::exchange(ticket, 7));
     if (fails) return fail(Code::kInternal, "no answer");
     if (std::exchange(suspends, false)) return Progress::kSuspended;
     std::ranges::copy(answer, latencies.begin());
     return Progress::kDone;
   }
+  void learn(const LatencyFeatures& features, PredictedLatency actual, WallTime) override {
+    learnt.emplace_back(features.running_requests, actual.ttft_ms, actual.tpot_ms);
+  }
+  std::vector<std::tuple<int64_t, double, double>> learnt;
+  std::vector<uint64_t> tickets;
   std::vector<PredictedLatency> answer = {{100, 10}, {300, 30}};
   std::vector<LatencyFeatures> seen;
   bool fails = false;
@@ -41,8 +51,9 @@ struct FakePredictor final : LatencyPredictor {
 class PredictedLatencyTest : public ::testing::Test {
  protected:
   void configure(std::string_view parameters = "{streamingMode: true}") {
-    harness_.state.get<LatencyPredictorSlot>(kName,
-                                             [&] { return new LatencyPredictorSlot{predictor_}; });
+    harness_.state.get<LatencyPredictorSlot>(LatencyPredictorSlot::kName, [&] {
+      return new LatencyPredictorSlot{[this] { return predictor_; }};
+    });
     producer_ = &harness_.make<Producer>(predicted_latency_producer(), parameters);
   }
   void request(std::string_view ttft, std::string_view tpot) {
@@ -59,9 +70,9 @@ class PredictedLatencyTest : public ::testing::Test {
     harness_.choose(0, target);
     EXPECT_TRUE(dynamic_cast<const PreRequest*>(producer_)->pre_request(harness_.context));
   }
-  void end() {
+  void end(request::Usage usage = {}) {
     dynamic_cast<const ResponseHook&>(*producer_)
-        .on_end(harness_.context, schedule::EndCause::kNatural, {});
+        .on_end(harness_.context, schedule::EndCause::kNatural, usage);
   }
 
   Harness harness_{{Labels{}, Labels{{"role", "prefill"}}}};
@@ -161,9 +172,45 @@ TEST_F(PredictedLatencyTest, WaitsForItsPredictorAndSurvivesItsFailure) {
   ASSERT_TRUE(progress);
   EXPECT_EQ(*progress, Progress::kSuspended);
   EXPECT_EQ(predictions().size(), 2u);
+  EXPECT_EQ(predictor_->tickets, (std::vector<uint64_t>{0, 7}));
   request("200", "20");
   predictor_->fails = true;
   EXPECT_FALSE(producer_->produce(harness_.context));
+}
+
+TEST_F(PredictedLatencyTest, TeachesWhatStreamsTook) {
+  configure();
+  request("200", "20");
+  harness_.metrics_of(1).running_requests_size = 3;
+  predictions();
+  send_to(1);
+  harness_.clock.advance(std::chrono::milliseconds(250));
+  dynamic_cast<const ResponseHook&>(*producer_).on_first_chunk(harness_.context);
+  harness_.clock.advance(std::chrono::milliseconds(300));
+  end({.completion_tokens = 11, .present = true});
+  EXPECT_EQ(predictor_->learnt,
+            (std::vector<std::tuple<int64_t, double, double>>{{3, 250, 0}, {3, 0, 30}}));
+  const auto page = harness_.metric_registry().render();
+  for (const auto* line :
+       {"llm_d_epp_request_slo_violation_total{model_name=\"\",plugin_name=\"predicted-latency-"
+        "producer\",plugin_type=\"predicted-latency-producer\",target_model_name=\"\",type="
+        "\"tpot\"} 1\n",
+        "llm_d_epp_request_predicted_ttft_seconds_sum{model_name=\"\",plugin_name=\"predicted-"
+        "latency-producer\",plugin_type=\"predicted-latency-producer\",target_model_name=\"\"} "
+        "0.3\n",
+        "inference_objective_request_predicted_tpot_seconds_sum{model_name=\"\",target_model_name="
+        "\"\"} 0.03\n"})
+    EXPECT_NE(page.find(line), std::string::npos) << line << page;
+}
+
+TEST_F(PredictedLatencyTest, TeachesWhatOtherAnswersTook) {
+  configure("{}");
+  request("200", "20");
+  send_to(0);
+  harness_.clock.advance(std::chrono::milliseconds(400));
+  dynamic_cast<const ResponseHook&>(*producer_).on_first_chunk(harness_.context);
+  end({.completion_tokens = 11, .present = true});
+  EXPECT_EQ(predictor_->learnt, (std::vector<std::tuple<int64_t, double, double>>{{0, 400, 0}}));
 }
 
 TEST_F(PredictedLatencyTest, TakesDurationsAndNanoseconds) {
