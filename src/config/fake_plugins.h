@@ -66,7 +66,7 @@ struct Detector : schedule::SaturationDetector {
 
 struct Parser : request::Parser {
   std::span<const std::string_view> path_suffixes() const override { return {}; }
-  request::BodyScan* scan_request(std::string_view, Arena&) const override { return nullptr; }
+  request::BodyScan* scan_request(const request::Head&, Arena&) const override { return nullptr; }
   request::UsageScan* scan_response(std::string_view, bool, Arena&) const override {
     return nullptr;
   }

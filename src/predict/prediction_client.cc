@@ -44,7 +44,7 @@ metric::Counter counter(metric::Registry& metrics, const metric::Definition& def
 /// What one request wants to know. Belongs to the loop until it is done.
 struct Ask {
   std::vector<std::string> rows;
-  schedule::Resume resume;
+  schedule::Signal resume;
   std::vector<PredictedLatency> answers;
   size_t missing = 0;        // answers
   std::string_view failure;  // of any of its calls; static

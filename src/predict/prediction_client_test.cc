@@ -65,7 +65,7 @@ class Asking {
     for (const int64_t n : tokens) features_.push_back({.input_tokens = n});
     latencies_.resize(tokens.size());
     harness_.context.make_resume = [this] {
-      return schedule::Resume(std::make_shared<std::function<void()>>([this] { woken = true; }));
+      return schedule::Signal(std::make_shared<std::function<void()>>([this] { woken = true; }));
     };
     outcome = predictor_.predict(harness_.context, ticket_, features_, latencies_);
   }

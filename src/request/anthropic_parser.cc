@@ -18,7 +18,8 @@ bool only_counts(std::string_view path) {
 class AnthropicParser final : public Parser {
  public:
   std::span<const std::string_view> path_suffixes() const override { return kSuffixes; }
-  BodyScan* scan_request(std::string_view path, Arena& arena) const override {
+  BodyScan* scan_request(const Head& head, Arena& arena) const override {
+    std::string_view path = head.path;
     return only_counts(path) ? scan_raw(arena) : scan_messages(arena);
   }
   UsageScan* scan_response(std::string_view path, bool streaming, Arena& arena) const override {

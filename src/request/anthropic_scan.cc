@@ -438,7 +438,7 @@ class MessageScan final : public JsonBodyScan {
                               ";base64," + std::string(data));
       }
     }
-    return media_piece(content, tokens);
+    return media_piece(Modality::kImage, content, tokens);
   }
 
   /// The tools as the reference writes them again.

@@ -6,6 +6,7 @@ using codec::JsonKind;
 
 void GenerateScan::own_open(uint8_t id, JsonKind kind) {
   if (id == kSampling) forget_caps();
+  if (id == kFeatures || id == kHashes) media_.clear();
   if (id == kIds) {
     ids_.clear();
     state_ = kind == JsonKind::kArray ? Ids::kGood : Ids::kNoList;
@@ -13,7 +14,9 @@ void GenerateScan::own_open(uint8_t id, JsonKind kind) {
 }
 
 void GenerateScan::own_value(uint8_t id, const codec::JsonValue& v) {
-  if (id == kSampling) {
+  if (id >= kFeatures) {
+    media_value(id, v);
+  } else if (id == kSampling) {
     if (v.kind != JsonKind::kObject) forget_caps();
   } else if (id == kIds) {
     if (v.kind == JsonKind::kArray) return;
@@ -32,9 +35,26 @@ void GenerateScan::own_value(uint8_t id, const codec::JsonValue& v) {
   }
 }
 
-std::span<const Prompt> GenerateScan::prompts(std::string_view) {
+void GenerateScan::media_value(uint8_t id, const codec::JsonValue& v) {
+  if (v.kind == JsonKind::kNull) {
+    if (id <= kHashes) media_.clear();
+    return;
+  }
+  const JsonKind wanted = id >= kFirstHash   ? JsonKind::kString
+                          : id >= kFirstList ? JsonKind::kArray
+                                             : JsonKind::kObject;
+  if (v.kind != wanted) bad_media_ = true;
+  if (wanted == JsonKind::kString && v.kind == wanted && v.unescaped > 0)
+    media_.push_back({static_cast<Modality>(id - kFirstHash), text_of(v)});
+}
+
+std::span<const Prompt> GenerateScan::prompts(std::string_view body) {
   const auto prompts = arena_.array<Prompt>(1);
   prompts[0].token_ids = ids_.view();
+  const auto media = arena_.array<MediaHash>(media_.size());
+  for (size_t i = 0; i < media.size(); ++i)
+    media[i] = {media_[i].modality, resolve(body, media_[i].hash)};
+  prompts[0].media = media;
   return prompts;
 }
 

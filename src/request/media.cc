@@ -116,9 +116,10 @@ uint32_t audio_tokens(std::string_view data) {
   return static_cast<uint32_t>(std::clamp<uint64_t>((data.size() + 3) / 4, 1, kMediaTokensMax));
 }
 
-Piece media_piece(std::string_view content, uint32_t tokens) {
+Piece media_piece(Modality modality, std::string_view content, uint32_t tokens) {
   Piece piece;
   piece.kind = Piece::Kind::kPlaceholder;
+  piece.modality = modality;
   piece.text = content;
   piece.token = static_cast<uint32_t>(XXH64(content.data(), content.size(), 0));
   piece.count = tokens;

@@ -18,6 +18,6 @@ uint32_t base64_image_tokens(std::string_view base64);
 uint32_t audio_tokens(std::string_view data);
 
 /// What stands for `content` in a prompt's byte stream.
-Piece media_piece(std::string_view content, uint32_t tokens);
+Piece media_piece(Modality modality, std::string_view content, uint32_t tokens);
 
 }  // namespace llmd::request

@@ -250,13 +250,14 @@ class ChatScan final : public JsonBodyScan {
     const std::string_view content = resolve(body, part.text);
     switch (part.type) {
       case BlockType::kImage:
-        return media_piece(content, image_tokens(content));
+        return media_piece(Modality::kImage, content, image_tokens(content));
       case BlockType::kAudio:
-        return media_piece(join(content, resolve(body, part.extra)), audio_tokens(content));
+        return media_piece(Modality::kAudio, join(content, resolve(body, part.extra)),
+                           audio_tokens(content));
       case BlockType::kRemoteAudio:
-        return media_piece(content, audio_tokens({}));
+        return media_piece(Modality::kAudio, content, audio_tokens({}));
       default:
-        Piece video = media_piece(content, video_tokens({}));
+        Piece video = media_piece(Modality::kVideo, content, video_tokens({}));
         video.video = true;
         return video;
     }

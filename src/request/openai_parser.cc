@@ -8,15 +8,24 @@ namespace llmd::request {
 namespace {
 
 constexpr std::string_view kSuffixes[] = {
-    "completions", "completions/render", "chat/completions", "chat/completions/render",
-    "responses",   "conversations",      "embeddings",       "images/generations",
+    "completions",
+    "completions/render",
+    "chat/completions",
+    "chat/completions/render",
+    "responses",
+    "conversations",
+    "embeddings",
+    "images/generations",
+    "audio/transcriptions",
+    "audio/translations",
 };
 
 class OpenAiParser final : public Parser {
  public:
   std::span<const std::string_view> path_suffixes() const override { return kSuffixes; }
 
-  BodyScan* scan_request(std::string_view path, Arena& arena) const override {
+  BodyScan* scan_request(const Head& head, Arena& arena) const override {
+    std::string_view path = head.path;
     if (path.ends_with('/')) path.remove_suffix(1);
     if (path.ends_with("conversations")) return scan_conversations(arena);
     if (path.ends_with("responses")) return scan_responses(arena);
@@ -24,6 +33,8 @@ class OpenAiParser final : public Parser {
       return scan_chat(arena);
     if (path.ends_with("embeddings")) return scan_embeddings(arena);
     if (path.ends_with("images/generations")) return scan_images(arena);
+    if (path.ends_with("audio/transcriptions") || path.ends_with("audio/translations"))
+      return scan_audio(head.content_type, arena);
     return scan_completions(arena);
   }
 
@@ -39,8 +50,7 @@ const plugin::Descriptor& openai_parser() {
       .type = "openai-parser",
       .kind = "parser",
       .summary = "Reads OpenAI requests (completions, chat, embeddings, responses, conversations, "
-                 "images) and the usage "
-                 "in their answers.",
+                 "images, audio as forms) and the usage in their answers.",
   });
   return descriptor;
 }

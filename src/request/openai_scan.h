@@ -14,5 +14,7 @@ BodyScan* scan_chat(Arena& arena);
 BodyScan* scan_responses(Arena& arena);
 BodyScan* scan_conversations(Arena& arena);
 BodyScan* scan_images(Arena& arena);
+/// Transcriptions and translations: a form.
+BodyScan* scan_audio(std::string_view content_type, Arena& arena);
 
 }  // namespace llmd::request

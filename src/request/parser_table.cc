@@ -20,10 +20,24 @@ std::string_view api_name(Api api) {
       return "conversations";
     case Api::kImages:
       return "images";
+    case Api::kAudio:
+      return "audio";
     case Api::kMessages:
       return "messages";
     case Api::kGenerate:
       return "generate";
+  }
+  return "unknown";
+}
+
+std::string_view modality_name(Modality modality) {
+  switch (modality) {
+    case Modality::kImage:
+      return "image";
+    case Modality::kAudio:
+      return "audio";
+    case Modality::kVideo:
+      return "video";
   }
   return "unknown";
 }

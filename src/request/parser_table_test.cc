@@ -9,7 +9,7 @@ class Claims final : public Parser {
  public:
   explicit Claims(std::vector<std::string_view> suffixes) : suffixes_(std::move(suffixes)) {}
   std::span<const std::string_view> path_suffixes() const override { return suffixes_; }
-  BodyScan* scan_request(std::string_view, Arena&) const override { return nullptr; }
+  BodyScan* scan_request(const Head&, Arena&) const override { return nullptr; }
   UsageScan* scan_response(std::string_view, bool, Arena&) const override { return nullptr; }
 
  private:

@@ -22,7 +22,7 @@ class Parsers : public testing::Test {
   }
 
   std::string refusal(const Parser& parser, std::string_view path) {
-    const auto view = parser.scan_request(path, arena_)->finish("{}");
+    const auto view = parser.scan_request({path, {}}, arena_)->finish("{}");
     return view ? "" : view.error().message;
   }
 
@@ -70,18 +70,47 @@ TEST_F(Parsers, AnthropicParserLeavesTokenCountingUnread) {
   EXPECT_EQ(refusal(parser, "/v1/messages"),
             "invalid messages request: must have at least one message");
   for (std::string_view path : {"/v1/messages/count_tokens", "/v1/messages/count_tokens/"}) {
-    const auto view = parser.scan_request(path, arena_)->finish("{\"model\":\"m\"}");
+    const auto view = parser.scan_request({path, {}}, arena_)->finish("{\"model\":\"m\"}");
     ASSERT_TRUE(view);
     EXPECT_EQ(view->api, Api::kRaw);
     EXPECT_EQ(parser.scan_response(path, false, arena_), nullptr);
   }
 }
 
+TEST_F(Parsers, GenerateParserReadsHashesOfMedia) {
+  const Parser& vllm = make(vllmhttp_parser());
+  const auto parse = [&](std::string_view features) {
+    const std::string body = R"({"token_ids":[1],"features":)" + std::string(features) + "}";
+    const std::string_view kept = arena_.copy(body);
+    return vllm.scan_request({"/inference/v1/generate", {}}, arena_)->finish(kept);
+  };
+  const auto media = [&](std::string_view features) {
+    const auto view = parse(features);
+    if (!view) return view.error().message;
+    std::string text;
+    for (const auto& [modality, hash] : view->prompts[0].media)
+      text += std::string(modality_name(modality)) + ":" + std::string(hash) + " ";
+    return text;
+  };
+  EXPECT_EQ(media(R"({"mm_hashes":{"image":["a","b\u0041",null,""],"video":["c"],"other":["d"]},)"
+                  R"("mm_placeholders":{"image":[{"offset":0,"length":4}]}})"),
+            "image:a image:bA video:c ");
+  EXPECT_EQ(media(R"({"mm_hashes":{"image":["a"]},"mm_hashes":{"audio":["b"]}})"), "audio:b ");
+  for (const auto* none :
+       {"null", "{}", R"({"mm_hashes":null})", R"({"mm_hashes":{"image":null}})"})
+    EXPECT_EQ(media(none), "") << none;
+  for (const auto* bad : {"[]", R"({"mm_hashes":[]})", R"({"mm_hashes":{"image":"a"}})",
+                          R"({"mm_hashes":{"audio":[1]}})"})
+    EXPECT_EQ(media(bad),
+              "invalid generate request: features.mm_hashes must be lists of strings by modality")
+        << bad;
+}
+
 TEST_F(Parsers, GenerateParsersReadTokenIds) {
   const Parser& vllm = make(vllmhttp_parser());
   const Parser& sglang = make(sglanghttp_parser());
   const auto first =
-      vllm.scan_request("/inference/v1/generate", arena_)
+      vllm.scan_request({"/inference/v1/generate", {}}, arena_)
           ->finish(R"({"model":"m","token_ids":[1,2,4294967295],"cache_salt":"s","stream":true,)"
                    R"("sampling_params":{"max_tokens":3},"sampling_params":{"max_tokens":9}})");
   ASSERT_TRUE(first) << first.error().message;
@@ -94,7 +123,7 @@ TEST_F(Parsers, GenerateParsersReadTokenIds) {
   const auto ids = first->prompts[0].token_ids;
   EXPECT_EQ(std::vector(ids.begin(), ids.end()), (std::vector<uint32_t>{1, 2, 4294967295}));
 
-  const auto second = sglang.scan_request("/generate", arena_)
+  const auto second = sglang.scan_request({"/generate", {}}, arena_)
                           ->finish(R"({"input_ids":[7],"extra_key":"k",)"
                                    R"("sampling_params":{"max_new_tokens":4}})");
   ASSERT_TRUE(second) << second.error().message;
@@ -136,7 +165,7 @@ TEST_F(Parsers, GenerateParsersSayWhatIsWrong) {
       {sglang, "/v1/generate", R"({"input_ids":[1]})", "unsupported path: /v1/generate"},
   };
   for (const auto& c : kCases) {
-    const auto view = c.parser.scan_request(c.path, arena_)->finish(c.body);
+    const auto view = c.parser.scan_request({c.path, {}}, arena_)->finish(c.body);
     EXPECT_EQ(view ? "" : view.error().message, c.error) << c.body;
   }
 }
@@ -144,7 +173,7 @@ TEST_F(Parsers, GenerateParsersSayWhatIsWrong) {
 TEST_F(Parsers, PassthroughParserTakesAnyBytes) {
   const Parser& parser = make(passthrough_parser());
   EXPECT_TRUE(parser.path_suffixes().empty());
-  BodyScan* scan = parser.scan_request("/any", arena_);
+  BodyScan* scan = parser.scan_request({"/any", {}}, arena_);
   scan->feed("\xff");
   const auto view = scan->finish("\xff\xfe");
   ASSERT_TRUE(view);

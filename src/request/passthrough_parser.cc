@@ -14,7 +14,7 @@ class RawScan final : public BodyScan {
 class PassthroughParser final : public Parser {
  public:
   std::span<const std::string_view> path_suffixes() const override { return {}; }
-  BodyScan* scan_request(std::string_view, Arena& arena) const override { return scan_raw(arena); }
+  BodyScan* scan_request(const Head&, Arena& arena) const override { return scan_raw(arena); }
   UsageScan* scan_response(std::string_view, bool, Arena&) const override { return nullptr; }
 };
 

@@ -50,7 +50,8 @@ class NoSuchPath final : public BodyScan {
 class SglangHttpParser final : public Parser {
  public:
   std::span<const std::string_view> path_suffixes() const override { return {&kSuffix, 1}; }
-  BodyScan* scan_request(std::string_view path, Arena& arena) const override {
+  BodyScan* scan_request(const Head& head, Arena& arena) const override {
+    std::string_view path = head.path;
     if (path.ends_with('/')) path.remove_suffix(1);
     if (path != "/generate") return arena.make<NoSuchPath>(arena.copy(path));
     return arena.make<SglangGenerateScan>(arena);

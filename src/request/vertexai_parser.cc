@@ -91,8 +91,8 @@ class VertexUsage final : public GrpcUsageScan {
 class VertexAiParser final : public Parser {
  public:
   std::span<const std::string_view> path_suffixes() const override { return kSuffixes; }
-  BodyScan* scan_request(std::string_view path, Arena& arena) const override {
-    return scan_vertex(path, arena);
+  BodyScan* scan_request(const Head& head, Arena& arena) const override {
+    return scan_vertex(head.path, arena);
   }
   UsageScan* scan_response(std::string_view, bool, Arena& arena) const override {
     return scan_vertex_usage(arena);

@@ -161,8 +161,8 @@ class VllmUsage final : public GrpcUsageScan {
 class VllmGrpcParser final : public Parser {
  public:
   std::span<const std::string_view> path_suffixes() const override { return kSuffixes; }
-  BodyScan* scan_request(std::string_view path, Arena& arena) const override {
-    return scan_vllm_grpc(path, arena);
+  BodyScan* scan_request(const Head& head, Arena& arena) const override {
+    return scan_vllm_grpc(head.path, arena);
   }
   UsageScan* scan_response(std::string_view path, bool, Arena& arena) const override {
     return scan_vllm_grpc_usage(path, arena);

@@ -15,8 +15,16 @@ constexpr codec::JsonField kFields[] = {
     LLMD_COMMON_FIELDS,
     {kRoot, "token_ids", kIds},
     {kRoot, "sampling_params", kSampling},
+    {kRoot, "features", kFeatures},
     {kIds, codec::kJsonElement, kId},
     {kSampling, "max_tokens", kCapFirst},
+    {kFeatures, "mm_hashes", kHashes},
+    {kHashes, "image", kFirstList},
+    {kHashes, "audio", kFirstList + 1},
+    {kHashes, "video", kFirstList + 2},
+    {kFirstList, codec::kJsonElement, kFirstHash},
+    {kFirstList + 1, codec::kJsonElement, kFirstHash + 1},
+    {kFirstList + 2, codec::kJsonElement, kFirstHash + 2},
 };
 constexpr codec::JsonSchema kSchema(kFields);
 
@@ -31,6 +39,8 @@ class VllmGenerateScan final : public GenerateScan {
     constexpr size_t kShownBytes = 40;
     const auto [begin, end] = bad_element();
     if (refused()) return JsonBodyScan::refusal(body);
+    if (bad_media())
+      return "invalid generate request: features.mm_hashes must be lists of strings by modality";
     if (state() == Ids::kNoList) return "invalid generate request: token_ids must be an array";
     if (state() == Ids::kBadElement)
       return arena_.copy("invalid generate request: token_ids[" + std::to_string(bad_index()) +
@@ -43,7 +53,7 @@ class VllmGenerateScan final : public GenerateScan {
 class VllmHttpParser final : public Parser {
  public:
   std::span<const std::string_view> path_suffixes() const override { return {&kSuffix, 1}; }
-  BodyScan* scan_request(std::string_view, Arena& arena) const override {
+  BodyScan* scan_request(const Head&, Arena& arena) const override {
     return arena.make<VllmGenerateScan>(arena);
   }
   UsageScan* scan_response(std::string_view, bool streaming, Arena& arena) const override {

@@ -19,6 +19,7 @@ ModelChoice choose_model(const request::Objects* objects, HeaderView headers,
 
 Splice model_splice(const request::RequestView& view, std::string_view body, std::string_view model,
                     Arena& arena) {
+  if (view.model_is_text && view.model_value) return {*view.model_value, arena.copy(model)};
   std::string value = "\"";
   append_json_escaped(value, model);
   value += '"';

@@ -21,7 +21,8 @@ struct ModelChoice {
 ModelChoice choose_model(const request::Objects* objects, HeaderView headers,
                          std::string_view incoming, Rng& rng);
 
-/// What makes `body`, a JSON object, ask for `model`. The replacement is in `arena`.
+/// What makes `body`, a JSON object or a form that names its model, ask for `model`. The
+/// replacement is in `arena`.
 Splice model_splice(const request::RequestView& view, std::string_view body, std::string_view model,
                     Arena& arena);
 

@@ -56,5 +56,16 @@ TEST(ModelSplice, ReplacesTheValueOrAddsTheMember) {
             "{\"model\": \"m\",\"prompt\":\"x\"}");
 }
 
+TEST(ModelSplice, ReplacesNamesInFormsAsTheyStand) {
+  Arena arena;
+  request::RequestView view;
+  view.model_value = request::Range{3, 5};
+  view.model_is_text = true;
+  const Splice splice = model_splice(view, "x: ab", "c\"d", arena);
+  EXPECT_EQ(splice.range.begin, 3u);
+  EXPECT_EQ(splice.range.end, 5u);
+  EXPECT_EQ(splice.replacement, "c\"d");
+}
+
 }  // namespace
 }  // namespace llmd::route

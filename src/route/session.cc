@@ -153,7 +153,8 @@ struct Session::Impl final : Suspendable {
 
   void choose_parser() {
     parser = pipeline ? pipeline->parsers.resolve(context->path) : nullptr;
-    if (parser) scan = parser->scan_request(context->path, *arena);
+    if (parser)
+      scan = parser->scan_request({context->path, context->headers.get("content-type")}, *arena);
   }
 
   void parse_and_admit(std::string_view whole) {

@@ -20,7 +20,7 @@ class AlwaysDisaggMultimodalDecider final : public schedule::Decider {
     };
     return context.request &&
            std::ranges::any_of(context.request->prompts, [&](const auto& prompt) {
-             return std::ranges::any_of(prompt.pieces, is_media);
+             return !prompt.media.empty() || std::ranges::any_of(prompt.pieces, is_media);
            });
   }
 };

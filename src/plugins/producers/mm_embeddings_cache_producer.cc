@@ -45,12 +45,38 @@ const metric::Definition kHitRatio = {.name = "llm_d_epp_encoder_cache_hit_ratio
                                       .buckets = metric::buckets::kHitr,
                                       .twins = {}};
 
+const metric::Definition kQueries = {.name = "llm_d_epp_encoder_cache_queries_total",
+                                     .kind = metric::Kind::kCounter,
+                                     .help = "Different media in requests.",
+                                     .labels = {"plugin_type", "plugin_name", "modality"},
+                                     .buckets = {},
+                                     .twins = {}};
+const metric::Definition kHits = {.name = "llm_d_epp_encoder_cache_hits_total",
+                                  .kind = metric::Kind::kCounter,
+                                  .help =
+                                      "Of these, those that an endpoint is believed to have "
+                                      "encoded, for each endpoint.",
+                                  .labels = {"plugin_type", "plugin_name", "pod", "modality"},
+                                  .buckets = {},
+                                  .twins = {}};
+
 /// Which endpoint was sent which media. Outlives configurations. Threading: any.
 class MediaIndex final : public fleet::MembershipListener {
  public:
-  MediaIndex(metric::Registry& registry, std::string_view plugin_name) {
+  MediaIndex(metric::Registry& registry, std::string_view plugin_name)
+      : hits_(registry.family(kHits)), plugin_name_(plugin_name) {
     const std::array<std::string_view, 2> labels = {kType, plugin_name};
     hit_ratio = registry.family(kHitRatio).histogram(labels);
+    for (size_t m = 0; m < request::kModalities; ++m)
+      queries[m] = registry.family(kQueries).counter(
+          std::array<std::string_view, 3>{kType, plugin_name, name_of(m)});
+  }
+
+  void count_hits(const fleet::Endpoint& endpoint, size_t modality, uint32_t hits) {
+    hits_
+        .counter(
+            std::array<std::string_view, 4>{kType, plugin_name_, endpoint.id(), name_of(modality)})
+        .add(hits);
   }
 
   void on_added(const fleet::EndpointPtr& endpoint) override {
@@ -59,6 +85,7 @@ class MediaIndex final : public fleet::MembershipListener {
   }
   void on_removed(const fleet::EndpointPtr& endpoint) override {
     index.purge(endpoint->slot(), endpoint->generation());
+    hits_.forget("pod", endpoint->id());
     const MutexLock lock(mutex_);
     const auto at = present_.find(endpoint->slot());
     if (at != present_.end() && at->second->generation() == endpoint->generation())
@@ -87,15 +114,29 @@ class MediaIndex final : public fleet::MembershipListener {
 
   kv::ApproxIndex index;  // each item is a chain of its own
   metric::Histogram hit_ratio;
+  std::array<metric::Counter, request::kModalities> queries;
 
  private:
+  static std::string_view name_of(size_t modality) {
+    return request::modality_name(static_cast<request::Modality>(modality));
+  }
+
+  metric::Family& hits_;
+  const std::string plugin_name_;
   mutable Mutex mutex_;
   std::map<uint32_t, fleet::EndpointPtr> present_ LLMD_GUARDED_BY(mutex_);  // by slot
 };
 
-/// Spreads the bits of an item's token, as the index wants its keys.
-uint64_t key_of(uint32_t token) {
-  uint64_t key = token + 0x9e3779b97f4a7c15;
+/// An image, audio or video of a request.
+struct Item {
+  size_t modality;
+  uint64_t key;
+  auto operator<=>(const Item&) const = default;
+};
+
+/// Spreads the bits of an item's hash, as the index wants its keys.
+uint64_t key_of(uint64_t hash) {
+  uint64_t key = hash + 0x9e3779b97f4a7c15;
   key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9;
   return key ^ (key >> 27);
 }
@@ -123,11 +164,20 @@ class MmEmbeddingsCacheProducer final : public schedule::Producer, public schedu
     uint32_t slots = 0;
     for (const auto& candidate : context.candidates)
       slots = std::max(slots, candidate.endpoint->slot() + 1);
-    const auto held = context.arena.array<uint32_t>(slots);
-    for (const uint64_t& item : items) index_->index.match({&item, 1}, held);
-    for (size_t i = 0; i < matches.size(); ++i)
-      matches[i] = {.matched = held[context.candidates[i].endpoint->slot()],
-                    .total = static_cast<int64_t>(items.size())};
+    for (auto& match : matches) match.total = static_cast<int64_t>(items.size());
+    for (size_t m = 0; m < request::kModalities; ++m) {
+      const auto of_kind = std::ranges::equal_range(items, m, {}, &Item::modality);
+      if (of_kind.empty()) continue;
+      index_->queries[m].add(static_cast<double>(of_kind.size()));
+      const auto held = context.arena.array<uint32_t>(slots);
+      for (const Item& item : of_kind) index_->index.match({&item.key, 1}, held);
+      for (size_t i = 0; i < matches.size(); ++i) {
+        const auto& endpoint = *context.candidates[i].endpoint;
+        const uint32_t hits = held[endpoint.slot()];
+        matches[i].matched += hits;
+        if (hits > 0) index_->count_hits(endpoint, m, hits);
+      }
+    }
     return schedule::Progress::kDone;
   }
 
@@ -141,7 +191,7 @@ class MmEmbeddingsCacheProducer final : public schedule::Producer, public schedu
     for (const uint32_t target : targets) {
       const auto& endpoint = *context.candidates[target].endpoint;
       const kv::BlockOwner owner{endpoint.slot(), endpoint.generation(), capacity_};
-      for (const uint64_t& item : items) index_->index.commit(owner, {&item, 1});
+      for (const Item& item : items) index_->index.commit(owner, {&item.key, 1});
     }
     return {};
   }
@@ -149,15 +199,20 @@ class MmEmbeddingsCacheProducer final : public schedule::Producer, public schedu
   std::string dump_state() const override { return index_->dump(); }
 
  private:
-  using Items = std::span<const uint64_t>;
+  using Items = std::span<const Item>;
 
-  /// The different media of all prompts.
+  /// The different media of all prompts, by modality.
   static Items items_of(RequestContext& context) {
-    ArenaList<uint64_t> items(context.arena);
+    ArenaList<Item> items(context.arena);
     if (!context.request) return {};
-    for (const auto& prompt : context.request->prompts)
+    const auto add = [&items](request::Modality modality, uint64_t hash) {
+      items.push_back({static_cast<size_t>(modality), key_of(hash)});
+    };
+    for (const auto& prompt : context.request->prompts) {
       for (const auto& piece : prompt.pieces)
-        if (piece.kind == request::Piece::Kind::kPlaceholder) items.push_back(key_of(piece.token));
+        if (piece.kind == request::Piece::Kind::kPlaceholder) add(piece.modality, piece.token);
+      for (const auto& media : prompt.media) add(media.modality, fleet::detail_key(media.hash));
+    }
     std::ranges::sort(items.view());
     const auto repeated = std::ranges::unique(items.view());
     return items.view().first(items.size() - repeated.size());

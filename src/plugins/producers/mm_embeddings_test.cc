@@ -90,6 +90,46 @@ TEST_F(MediaTest, ForgetsEndpointsThatAreGone) {
   EXPECT_EQ(scores_for({1}), (Doubles{0, 0, 0}));
 }
 
+TEST_F(MediaTest, CountsByModality) {
+  configure();
+  for (size_t i = 0; i < 3; ++i) harness_.join(i);
+  serve({1, 2}, 0);
+  request({1, 2, 3});
+  const request::MediaHash hashes[] = {{request::Modality::kVideo, "v"},
+                                       {request::Modality::kImage, "i"}};
+  prompt_ = {.token_ids = {}, .media = hashes, .pieces = {}};
+  harness_.fresh_request();
+  harness_.context.request = &view_;
+  EXPECT_TRUE(producer_->produce(harness_.context));
+  const auto shows = [&](std::string_view line) {
+    return harness_.metric_registry().render().find(line) != std::string::npos;
+  };
+  const std::string plugin =
+      "plugin_name=\"mm-embeddings-cache-producer\",plugin_type=\"mm-embeddings-cache-producer\"";
+  EXPECT_TRUE(shows("encoder_cache_queries_total{modality=\"image\"," + plugin + "} 6\n"));
+  EXPECT_TRUE(shows("encoder_cache_queries_total{modality=\"video\"," + plugin + "} 1\n"));
+  const std::string hits = "encoder_cache_hits_total{modality=\"image\"," + plugin + ",pod=";
+  EXPECT_TRUE(shows(hits + "\"default/e0\"} 2\n"));
+  EXPECT_FALSE(shows(hits + "\"default/e1\"}"));
+  harness_.leave(0);
+  EXPECT_FALSE(shows(hits));
+}
+
+TEST_F(MediaTest, RemembersMediaThatCameAsHashes) {
+  configure();
+  const request::MediaHash hashes[] = {{request::Modality::kAudio, "a"}};
+  prompt_ = {.token_ids = {}, .media = hashes, .pieces = {}};
+  view_.prompts = {&prompt_, 1};
+  for (const Doubles expected : {Doubles{0, 0, 0}, Doubles{0, 1, 0}}) {
+    harness_.fresh_request();
+    harness_.context.request = &view_;
+    EXPECT_TRUE(producer_->produce(harness_.context));
+    EXPECT_EQ(harness_.scores(*scorer_), expected);
+    harness_.choose(0, 1);
+    EXPECT_TRUE(dynamic_cast<const PreRequest*>(producer_)->pre_request(harness_.context));
+  }
+}
+
 TEST_F(MediaTest, RefusesTheParameterOfOldSamples) {
   EXPECT_FALSE(harness_.try_make(mm_embeddings_cache_producer(), "{cacheSizeInMB: 2048}"));
 }

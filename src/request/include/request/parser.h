@@ -44,13 +44,19 @@ class UsageScan {
   uint64_t events_ = 0;
 };
 
+/// What a parser may know of a request before its body.
+struct Head {
+  std::string_view path;  // without query
+  std::string_view content_type;
+};
+
 /// An API family. Parsers are plugins so that a configuration can name and order them.
 class Parser : public virtual plugin::Plugin {
  public:
   /// Path suffixes that it claims; empty: it is a fallback for any path.
   virtual std::span<const std::string_view> path_suffixes() const = 0;
   /// `path` has no query. Both scans live in `arena` and are valid until it is reset.
-  virtual BodyScan* scan_request(std::string_view path, Arena& arena) const = 0;
+  virtual BodyScan* scan_request(const Head& head, Arena& arena) const = 0;
   /// `streaming`: the answer is SSE. May be null: nothing is read from the answer.
   virtual UsageScan* scan_response(std::string_view path, bool streaming, Arena& arena) const = 0;
 };

@@ -5,7 +5,7 @@
 /// The parser plugins of this module, for the explicit list of plugin types.
 namespace llmd::request {
 
-/// `openai-parser`: completions, chat, embeddings, responses, conversations, images.
+/// `openai-parser`: completions, chat, embeddings, responses, conversations, images, audio.
 const plugin::Descriptor& openai_parser();
 /// `anthropic-parser`: messages; count_tokens passes unread.
 const plugin::Descriptor& anthropic_parser();

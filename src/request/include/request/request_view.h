@@ -15,10 +15,15 @@ enum class Api : uint8_t {
   kResponses,
   kConversations,
   kImages,
+  kAudio,
   kMessages,
   kGenerate,
 };
 std::string_view api_name(Api api);
+
+enum class Modality : uint8_t { kImage, kAudio, kVideo };
+inline constexpr size_t kModalities = 3;
+std::string_view modality_name(Modality modality);
 
 /// Part of a prompt's byte stream (spec 01 §8). Three kinds:
 ///  bytes        text that counts as it stands: a view into the body or into the request's arena
@@ -28,6 +33,7 @@ std::string_view api_name(Api api);
 struct Piece {
   enum class Kind : uint8_t { kBytes, kEscaped, kPlaceholder };
   Kind kind = Kind::kBytes;
+  Modality modality = Modality::kImage;  // of a placeholder
   std::string_view text;
   size_t bytes = 0;  // length in the prompt's byte stream: text.size() for kBytes, the unescaped
                      // length for kEscaped
@@ -36,9 +42,16 @@ struct Piece {
   bool video = false;  // kPlaceholder: `count` is a guess that headers may correct
 };
 
+/// An image, audio or video among the client's token ids, by the hash that it has for it.
+struct MediaHash {
+  Modality modality = Modality::kImage;
+  std::string_view hash;
+};
+
 /// One independent prompt: either token ids given by the client, or pieces of text.
 struct Prompt {
   std::span<const uint32_t> token_ids;
+  std::span<const MediaHash> media;  // in the token ids
   std::span<const Piece> pieces;
 };
 
@@ -53,13 +66,14 @@ struct Range {
 struct RequestView {
   Api api = Api::kRaw;
   std::string_view model;            // as the client wrote it, unescaped; "" when absent
-  std::optional<Range> model_value;  // the JSON value of "model" in the body, quotes included
+  std::optional<Range> model_value;  // the JSON value of "model" in the body, quotes included …
+  bool model_is_text = false;        // … or the name as it stands
   bool stream = false;
   std::optional<int64_t>
       max_output_tokens;  // the API's cap field, when it holds a whole number >= 0
   std::string_view cache_salt;
   std::span<const Prompt> prompts;
-  bool rewritable = false;  // a JSON map in which "model" may be replaced
+  bool rewritable = false;  // the body may ask for another model
 };
 
 /// Numbers of the answer that engines report. Merged over chunks: see UsageScanner.

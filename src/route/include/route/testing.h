@@ -53,7 +53,7 @@ class AnyBodyParser final : public request::Parser {
   explicit AnyBodyParser(Body meaning) : meaning_(meaning) {}
 
   std::span<const std::string_view> path_suffixes() const override { return {}; }
-  request::BodyScan* scan_request(std::string_view, Arena& arena) const override {
+  request::BodyScan* scan_request(const request::Head&, Arena& arena) const override {
     return arena.make<Scan>(meaning_);
   }
   request::UsageScan* scan_response(std::string_view, bool, Arena&) const override {
