@@ -1,5 +1,6 @@
 """Published example configurations load and route, and what plugins add to requests and answers arrives."""
 
+import json
 import pathlib
 import subprocess
 import threading
@@ -191,3 +192,60 @@ dataLayer: {sources: [{pluginRef: multicluster-metrics-data-source, extractors: 
     for _ in range(4):
         assert once(router.port, request(chat_body())).status == 200
     assert [len(g.requests) for g in gateways] == [0, 4]
+
+
+def test_latencies_are_predicted_and_learnt(lab, tmp_path, monkeypatch):
+    asked, taught = [], []
+
+    def predict(connection, received):
+        body = json.loads(received.body)
+        if "/add_training_data_bulk" in received.line:
+            taught.extend(body["entries"])
+            return connection.sock.sendall(answer(b"{}", "202 Accepted"))
+        rows = body["requests"]
+        asked.append(rows)
+        # The endpoint that other requests are running on is fast.
+        predictions = [{"ttft_ms": 10 if row["num_request_running"] else 900, "tpot_ms": 1} for row in rows]
+        return connection.sock.sendall(answer(json.dumps({"predictions": predictions, "total_requests": len(rows)}).encode()))
+
+    service = lab.upstream(script=predict)
+    monkeypatch.setenv("PREDICTION_SERVER_URL", service.url)
+    monkeypatch.setenv("TRAINING_SERVER_URL", service.url)
+    go = threading.Event()
+
+    def wait(connection, received):
+        go.wait(20)
+        connection.sock.sendall(answer())
+
+    upstreams = [lab.upstream(script=wait) for _ in range(2)]
+    config = configured(tmp_path, """
+plugins:
+- {type: predicted-latency-producer}
+- {type: latency-scorer, parameters: {headroomSelectionStrategy: most}}
+- {type: max-score-picker}
+""")
+    router = lab.router(endpoint=[u.url for u in upstreams], config_file=config)
+    first, second = Wire(router.port), Wire(router.port)
+    first.send(request(chat_body()))
+    router.wait_for("the first request is under way", lambda: sum(len(u.requests) for u in upstreams) == 1)
+    busy = next(u for u in upstreams if u.requests)
+    second.send(request(chat_body(), "x-llm-d-slo-ttft-ms: 1000"))
+    router.wait_for("so is the second", lambda: sum(len(u.requests) for u in upstreams) == 2)
+    assert len(busy.requests) == 2
+    go.set()
+    assert first.read().status == second.read().status == 200
+    assert [len(rows) for rows in asked] == [2, 2]
+    assert sorted(row["num_request_running"] for row in asked[1]) == [0, 1]
+    router.wait_for("the service has learnt", lambda: len(taught) == 2)
+    assert all(entry["actual_ttft_ms"] >= 0 and entry["actual_tpot_ms"] == 0 for entry in taught)
+    assert router.value("llmd_prediction_calls_total", result="answered") == 2
+
+
+def test_without_predictions_requests_are_routed_all_the_same(lab, tmp_path, monkeypatch):
+    silent = lab.upstream(script=lambda connection, received: threading.Event().wait(30))
+    monkeypatch.setenv("PREDICTION_SERVER_URL", silent.url)
+    upstream = lab.upstream()
+    config = configured(tmp_path, "plugins: [{type: predicted-latency-producer}, {type: latency-scorer}, {type: max-score-picker}]\n")
+    router = lab.router(endpoint=[upstream.url], config_file=config)
+    assert once(router.port, request(chat_body())).status == 200
+    assert router.value("llmd_degraded_decisions_total") == 1
