@@ -32,7 +32,8 @@ TEST(CheckCommand, RefusesWithOneLineAndCodeTwo) {
   } kCases[] = {
       {{"--config-text", head + "plugin: []"},
        "llmd check: --config-text:3: unknown field 'plugin' (did you mean 'plugins'?)\n"},
-      {{"--config-file", "/nonexistent.yaml"}, "llmd check: /nonexistent.yaml: cannot be read: No such file or directory\n"},
+      {{"--config-file", "/nonexistent.yaml"},
+       "llmd check: /nonexistent.yaml: cannot be read: No such file or directory\n"},
       {{"--config-file", "a", "--config-text", "b"},
        "llmd check: --config-file and --config-text exclude each other\n"},
       {{"--refresh-metrics-interval", "soon"}, "llmd check: --refresh-metrics-interval: "},

@@ -49,15 +49,15 @@ frontend::ProxyOptions proxy_options(const RouterOptions& options, PickerProcess
                                             {}});
   o.refused_without_key = refusals.counter(std::array<std::string_view, 1>{"missing"});
   o.refused_with_unknown_key = refusals.counter(std::array<std::string_view, 1>{"unknown"});
-  o.forward_delay =
-      picker.metrics()
-          .family({"llmd_router_overhead_seconds",
-                   metric::Kind::kHistogram,
-                   "Time from reading a request's last byte to offering its first byte for the endpoint.",
-                   {},
-                   kOverheadBuckets,
-                   {}})
-          .histogram({});
+  o.forward_delay = picker.metrics()
+                        .family({"llmd_router_overhead_seconds",
+                                 metric::Kind::kHistogram,
+                                 "Time from reading a request's last byte to offering its first "
+                                 "byte for the endpoint.",
+                                 {},
+                                 kOverheadBuckets,
+                                 {}})
+                        .histogram({});
   return o;
 }
 

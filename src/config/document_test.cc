@@ -205,7 +205,8 @@ TEST(Gates, NameTheNearestInErrors) {
 TEST(ReadDocument, NamesThePath) {
   const auto text = read_document("/nonexistent/config.yaml");
   ASSERT_FALSE(text);
-  EXPECT_EQ(text.error().message, "/nonexistent/config.yaml: cannot be read: No such file or directory");
+  EXPECT_EQ(text.error().message,
+            "/nonexistent/config.yaml: cannot be read: No such file or directory");
 }
 
 }  // namespace

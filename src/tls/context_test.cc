@@ -43,7 +43,7 @@ TEST_F(ContextTest, NamesTheFileThatCannotBeUsed) {
                        "-----END ENCRYPTED PRIVATE KEY-----\n");
   EXPECT_EQ(server_error({.certificate_file = crt_, .key_file = key_}), "no error");
   EXPECT_EQ(server_error({.certificate_file = missing, .key_file = key_}),
-            "cannot read " + quoted("missing") + ": No such file or directory");
+            quoted("missing") + ": cannot be read: No such file or directory");
   EXPECT_EQ(server_error({.certificate_file = text, .key_file = key_}),
             quoted("text") + ": holds no PEM certificate");
   EXPECT_EQ(server_error({.certificate_file = key_, .key_file = key_}),
@@ -60,7 +60,7 @@ TEST_F(ContextTest, NamesTheFileThatCannotBeUsed) {
   EXPECT_EQ(server_error({.certificate_file = crt_, .key_file = key_, .client_ca_file = text}),
             quoted("text") + ": holds no PEM certificate");
   EXPECT_EQ(client_error({.ca_file = missing}),
-            "cannot read " + quoted("missing") + ": No such file or directory");
+            quoted("missing") + ": cannot be read: No such file or directory");
   EXPECT_EQ(client_error({.certificate_file = crt_}),
             "a client certificate and its key go together");
   EXPECT_EQ(client_error({}), "no error");

@@ -332,3 +332,36 @@ def test_the_proxy_says_who_served(lab, tmp_path):
             stream.send(response_headers={"headers": header_map([(":status", "200")])}, metadata_context=metadata)
             told = stream.headers()[0]["x-conformance-test-served-endpoint"]
             assert told == served if served else told.startswith("fail: ")
+
+
+@pytest.mark.parametrize("trailers", [False, True])
+def test_numbers_about_an_answer_come_with_its_end(lab, trailers):
+    epp = lab.epp(endpoint=["http://127.0.0.1:9100"], config_text="""
+apiVersion: llm-d.ai/v1
+kind: EndpointPickerConfig
+plugins:
+- {type: random-picker}
+- type: request-attribute-reporter
+  parameters:
+    attributes: [{key: {name: cost}, expression: "usage.prompt_tokens + 3.0 * usage.completion_tokens", condition: "usage.total_tokens > 5.0"}]
+""")
+    with epp.channel() as channel:
+        for completion, cost in [(4, 15), (1, None)]:
+            stream = Stream(channel)
+            stream.post(BODY)
+            stream.headers()
+            stream.body()
+            stream.send(response_headers={"headers": header_map([(":status", "200"), ("content-type", "application/json")])})
+            stream.headers()
+            usage = {"prompt_tokens": 3, "completion_tokens": completion, "total_tokens": 3 + completion}
+            answer = json.dumps({"usage": usage}).encode()
+            stream.send(response_body={"body": answer[:20]})
+            assert not stream.next().HasField("dynamic_metadata")
+            stream.send(response_body={"body": answer[20:], "end_of_stream": not trailers})
+            last = stream.next()
+            if trailers:
+                stream.send(response_trailers={})
+                last = stream.next()
+                assert last.WhichOneof("response") == "response_trailers"
+            told = json_format.MessageToDict(last.dynamic_metadata)
+            assert told == ({"envoy.lb": {"cost": cost}} if cost else {})

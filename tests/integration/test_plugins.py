@@ -166,7 +166,7 @@ def test_busy_gpus_get_no_requests(lab, tmp_path):
 
 def key_file(tmp_path):
     path = tmp_path / "key"
-    path.write_text("up-key\n")
+    path.write_text("up-key-1\n")
     path.chmod(0o600)
     return path
 

@@ -176,6 +176,6 @@ def test_a_second_router_on_the_same_port_does_not_start(lab, loops):
     first = lab.router(endpoint=[lab.upstream().url], loops=loops)
     second = subprocess.run([BINARY, "router", "--host", "127.0.0.1", "--port", str(first.port), "--metrics-port", "0", "--endpoint",
                              "http://127.0.0.1:1"], capture_output=True, text=True, timeout=60)
-    assert second.returncode == 1
+    assert second.returncode == 2
     assert second.stderr.splitlines()[-1] == f"llmd router: cannot bind to 127.0.0.1:{first.port}: Address already in use"
     assert pathlib.Path(f"/proc/{first.pid}/comm").read_text() == "llmd\n", "operators look for it by this name"

@@ -25,7 +25,7 @@ class SlowProducer final : public schedule::Producer {
     return Progress::kSuspended;
   }
   Nanos deadline() const override { return budget_; }
-  mutable schedule::Resume resume;
+  mutable schedule::Signal resume;
   bool done = false;
 
  private:

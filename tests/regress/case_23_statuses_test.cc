@@ -93,7 +93,7 @@ struct Closed final : schedule::Admission {
     return schedule::Progress::kSuspended;
   }
   Nanos deadline() const override { return std::chrono::seconds(60); }
-  mutable schedule::Resume resume;
+  mutable schedule::Signal resume;
 };
 
 struct Waiting : ::testing::Test, route::SessionSink {

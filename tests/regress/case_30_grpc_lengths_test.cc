@@ -24,7 +24,8 @@ TEST(Case30, AMessageLongerThanItsBodyIsRefused) {
     const auto& parser = dynamic_cast<const request::Parser&>(*made->plugin);
     const std::string path = "/" + std::string(parser.path_suffixes()[0]);
     Arena arena;
-    const auto view = parser.scan_request(path, arena)->finish("\0\xff\xff\xff\xff\x0a\x01x"s);
+    const auto view = parser.scan_request({.path = path, .content_type = {}}, arena)
+                          ->finish("\0\xff\xff\xff\xff\x0a\x01x"s);
     ASSERT_FALSE(view);
     EXPECT_EQ(view.error().message, "invalid or unsupported gRPC payload");
     auto* usage = parser.scan_response(path, true, arena);
