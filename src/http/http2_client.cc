@@ -115,7 +115,8 @@ class Http2CallStream final : public http2::Stream {
       request_ended_ = true;
       if (!head_done_) deadline_.set(options_.response_timeout);
     }
-    owes_drained_ = output_.bytes() > kUnsentBytesMax;
+    // Whoever was told to wait waits for on_request_drained(), even if this is little.
+    owes_drained_ |= output_.bytes() > kUnsentBytesMax;
     return !owes_drained_;
   }
 

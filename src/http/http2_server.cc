@@ -65,6 +65,7 @@ Http2Exchange::Http2Exchange(Server::State& server, Http2Connection& connection)
       server_(server),
       connection_(connection),
       began_(server.loop.turn_time()),
+      counts_from_(began_),
       deadline_(server.loop, [this] { on_deadline(); }),
       handler_(server.factory()) {
   if (server.options.body_budget) body_share_.emplace(*server.options.body_budget);
@@ -199,14 +200,18 @@ void Http2Exchange::pause_body() {
 
 void Http2Exchange::resume_body() {
   if (!std::exchange(body_paused_, false)) return;
+  resumed_ = true;
+  counts_from_ = server_.loop.turn_time();
   consume(std::exchange(uncredited_, 0));
-  if (announced_ && !received_all_) await_body();
+  if (announced_) await_body();
 }
 
 /// Limits the wait for more of the body: each arrival, and the request as a whole.
 void Http2Exchange::await_body() {
-  if (head_sent()) return;
-  deadline_.set(body_wait(server_.options, began_, server_.loop.turn_time()));
+  if (head_sent() || received_all_) return;
+  const auto& options = server_.options;
+  const Nanos between = resumed_ ? Nanos(0) : options.body_timeout;
+  deadline_.set(body_wait(options, between, counts_from_, server_.loop.turn_time()));
 }
 
 /// Answers a request that cannot be served.
@@ -238,7 +243,7 @@ void Http2Exchange::on_deadline() {
     return reset(http2::Error::kCancel);
   }
   const Nanos limit = server_.options.request_timeout;
-  const bool whole = limit > Nanos(0) && server_.loop.clock().now() >= began_ + limit;
+  const bool whole = limit > Nanos(0) && server_.loop.clock().now() >= counts_from_ + limit;
   server_.count(whole ? ClientLimit::kRequestTimeout : ClientLimit::kBodyTimeout);
   refuse(408, "the request body did not arrive in time");
 }
@@ -302,7 +307,8 @@ bool Http2Exchange::write(std::string_view data, bool last) {
     return true;
   }
   await_client();
-  owes_writable_ = output_.bytes() > kUnsentBytesMax;
+  // Whoever was told to wait waits for on_writable(), even if this is little.
+  owes_writable_ |= output_.bytes() > kUnsentBytesMax;
   return !owes_writable_;
 }
 

@@ -14,7 +14,8 @@ class Http2Connection;
 
 /// One request of an HTTP/2 connection. Its head is kept as text and views; its body is gathered,
 /// or passed on as it comes and the stream's window given back as fast as its user lets it. Limits
-/// and time-outs are those of HTTP/1.1; the connection's own are those of `http2`.
+/// and time-outs are those of HTTP/1.1; the connection's own are those of `http2`. A body that was
+/// paused and is resumed has found its taker: its arrivals may be any time apart.
 class Http2Exchange final : public Exchange, public http2::Stream {
  public:
   Http2Exchange(Server::State& server, Http2Connection& connection);
@@ -76,6 +77,7 @@ class Http2Exchange final : public Exchange, public http2::Stream {
   bool received_all_ = false;
   bool stream_body_ = false;
   bool body_paused_ = false;
+  bool resumed_ = false;  // after a pause
   bool suppress_body_ = false;
   bool owes_writable_ = false;
   std::optional<uint64_t> answer_left_;  // of the declared length
@@ -84,6 +86,7 @@ class Http2Exchange final : public Exchange, public http2::Stream {
   io::Buffer body_;
   std::optional<io::BudgetShare> body_share_;
   TimePoint began_{};
+  TimePoint counts_from_{};  // for the request as a whole: its begin, or when it was last resumed
   TimePoint received_{};
   Deadline deadline_;
   std::unique_ptr<RequestHandler> handler_;

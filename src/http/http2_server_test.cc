@@ -123,6 +123,8 @@ TEST_F(Http2ServerTest, APausedBodyHoldsTheClientBack) {
   client.settle(loop);
   EXPECT_GE(client.unsent(id), 3u << 20);
   client.end(id);
+  pass(std::chrono::hours(1));  // it is not the client that is waited for
+  EXPECT_FALSE(script.last->ended());
   script.last->resume_body();
   script.on_end = [](Exchange& e, std::string_view) { e.respond(204, {}, {}); };
   EXPECT_TRUE(closed(client, id));
@@ -138,8 +140,10 @@ TEST_F(Http2ServerTest, AStreamWhoseClientTakesNothingStopsItsWriterAndThenEnds)
   client.end(id);
   EXPECT_TRUE(client.until(loop, [&] { return script.last && script.last->started(); }));
   EXPECT_TRUE(script.last->write("little"));
-  EXPECT_FALSE(script.last->write(std::string(200'000, 'x')));
+  EXPECT_FALSE(script.last->write(std::string(100'000, 'x')));
   client.settle(loop);
+  EXPECT_LT(script.last->unsent(), 64u * 1024);  // the client has taken a window's worth
+  EXPECT_FALSE(script.last->write("more"));      // and yet it is told when to go on
   EXPECT_EQ(script.writable, 0);
   // Another stream is answered meanwhile.
   script.on_end = [](Exchange& e, std::string_view) { e.respond(404, {}, {}); };
@@ -270,6 +274,23 @@ TEST_F(Http2ClientTest, StreamsARequestAndItsAnswer) {
   EXPECT_EQ(reader.heard, (std::vector{"head 200"s, "trailer grpc-status=5"s, "last"s}));
   EXPECT_EQ(reader.text, "one " + std::string(100'000, 'x') + "two");
   EXPECT_EQ(script.heard[0], "POST /t host=gw x-one=1");
+}
+
+TEST_F(Http2ClientTest, AWriterThatWasToldToWaitHearsOfIt) {
+  start();
+  script.on_request = [](Exchange& e) {
+    e.stream_body();
+    e.pause_body();
+  };
+  call.start(to(server->port()), {.authority = "gw"});
+  EXPECT_TRUE(pump(loop, [&] { return script.last != nullptr; }));
+  EXPECT_FALSE(call.write(std::string((1 << 20) + 20'000, 'x'), false));
+  settle(loop);
+  EXPECT_FALSE(call.write("little", false));
+  EXPECT_EQ(reader.drained, 0);
+  script.last->resume_body();
+  EXPECT_TRUE(pump(loop, [&] { return reader.drained == 1; }));
+  EXPECT_TRUE(call.write("little", false));
 }
 
 TEST_F(Http2ClientTest, CallsShareAConnectionUpToWhatTheServerTakes) {

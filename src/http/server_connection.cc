@@ -24,8 +24,8 @@ constexpr int kStepsMax = 32;
 
 }  // namespace
 
-Nanos body_wait(const ServerOptions& options, TimePoint began, TimePoint now) {
-  Nanos wait = options.body_timeout;
+Nanos body_wait(const ServerOptions& options, Nanos between, TimePoint began, TimePoint now) {
+  Nanos wait = between;
   if (options.request_timeout > Nanos(0)) {
     const Nanos left = std::max(Nanos(began + options.request_timeout - now), Nanos(1));
     if (wait == Nanos(0) || left < wait) wait = left;
@@ -293,7 +293,8 @@ bool ServerConnection::read_body() {
 
 /// Limits the wait for more of the body: each arrival, and the request as a whole.
 void ServerConnection::await_body() {
-  deadline_.set(body_wait(server_.options, began_, server_.loop.turn_time()));
+  deadline_.set(
+      body_wait(server_.options, server_.options.body_timeout, began_, server_.loop.turn_time()));
 }
 
 bool ServerConnection::read_body_behind_head() {

@@ -13,8 +13,9 @@
 
 namespace llmd::http {
 
-/// How long to wait for more of a body, the request's limit as a whole included; 0: without end.
-Nanos body_wait(const ServerOptions& options, TimePoint began, TimePoint now);
+/// How long to wait for more of a body: `between` two arrivals, and no longer than the request as a
+/// whole may take; 0: without end.
+Nanos body_wait(const ServerOptions& options, Nanos between, TimePoint began, TimePoint now);
 /// What is told to a client whose request cannot be served.
 std::string refusal_body(int status, std::string_view what);
 
