@@ -107,7 +107,7 @@ class Parser {
   // --- nodes
 
   Index add(Node node, std::initializer_list<Index> operands = {}) {
-    return add(std::move(node), std::span<const Index>(operands.begin(), operands.size()));
+    return add(node, std::span<const Index>(operands.begin(), operands.size()));
   }
   Index add(Node node, std::span<const Index> operands) {
     if (error_) return 0;
@@ -123,7 +123,7 @@ class Parser {
     }
     if (depth + 1 > kCelDepthMax) return wrong("the expression is nested too deeply");
     node.depth = static_cast<uint8_t>(depth + 1);
-    program_.nodes.push_back(std::move(node));
+    program_.nodes.push_back(node);
     const auto index = static_cast<Index>(program_.nodes.size() - 1);
     if (program_.nodes[index].constant) check_constant(index);
     return index;

@@ -209,7 +209,7 @@ http::ClientOptions client_options() {
 }
 
 metric::Counter errors(metric::Registry& metrics, std::string_view what, const Feed& feed,
-                       std::vector<std::string_view> labels) {
+                       const std::vector<std::string_view>& labels) {
   const std::string name = fmt::format("llm_d_epp_datalayer_{}_errors_total", what);
   const std::string twin = fmt::format("llm_d_inference_scheduler_datalayer_{}_errors_total", what);
   metric::Twin old{twin, {}};
@@ -323,7 +323,7 @@ Scraper::Scraper(io::Loop& loop, Fleet& fleet, metric::Registry& metrics, Scrape
 
 Scraper::~Scraper() = default;
 
-void Scraper::configure(std::vector<Feed> feeds, std::shared_ptr<const void> owner) {
+void Scraper::configure(const std::vector<Feed>& feeds, std::shared_ptr<const void> owner) {
   state_->targets.clear();
   state_->streams.clear();
   for (const Feed& feed : feeds)

@@ -36,7 +36,7 @@ class Scraper {
 
   /// What to fetch and how to read it; none stops the scraping. The plugins are kept alive by
   /// `owner` (the pipeline).
-  void configure(std::vector<Feed> feeds, std::shared_ptr<const void> owner);
+  void configure(const std::vector<Feed>& feeds, std::shared_ptr<const void> owner);
 
   /// The value of Authorization that readings of the load from now on send; "": none. It is the
   /// key of the model servers: other pages are asked without.
