@@ -31,9 +31,11 @@ TEST(DecisionQuery, RefusesWithOneClearLine) {
   EXPECT_EQ(error_of("limit=0"), "limit: '0' is not a number from 1 to 1000");
   EXPECT_EQ(error_of("limit"), "limit: '' is not a number from 1 to 1000");
   EXPECT_EQ(error_of("limit=1&limit=1"), "limit: is given twice");
-  const std::string bad = "' is not 1 to 128 visible characters, percent-encoded";
-  for (const std::string id : {"", "a%20b", "%4", "%00", "%c3%a9"})
-    EXPECT_EQ(error_of("request_id=" + id), "request_id: '" + id + bad);
+  for (const std::string id : {"", "a%20b", "%4", "%00", "%c3%a9"}) {
+    std::string expected = "request_id: '";
+    expected.append(id).append("' is not 1 to 128 visible characters, percent-encoded");
+    EXPECT_EQ(error_of("request_id=" + id), expected);
+  }
   EXPECT_NE(error_of("request_id=" + std::string(129, 'x')), "");
 }
 

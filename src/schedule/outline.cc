@@ -7,6 +7,7 @@ namespace {
 
 std::vector<std::string> names(const auto& steps) {
   std::vector<std::string> out;
+  out.reserve(steps.size());
   for (const auto& step : steps) out.push_back(step.plugin->name());
   return out;
 }
