@@ -61,7 +61,7 @@ class Predictor {
 /// One request that asks about endpoints with these numbers of tokens.
 class Asking {
  public:
-  Asking(LatencyPredictor& predictor, std::vector<int64_t> tokens) : predictor_(predictor) {
+  Asking(LatencyPredictor& predictor, const std::vector<int64_t>& tokens) : predictor_(predictor) {
     for (const int64_t n : tokens) features_.push_back({.input_tokens = n});
     latencies_.resize(tokens.size());
     harness_.context.make_resume = [this] {
@@ -192,6 +192,7 @@ TEST_F(PredictionClientTest, RefusesAtOnceWhileNobodyIsThere) {
 TEST_F(PredictionClientTest, ForgetsWhatNobodyCollectsAndBoundsWhoWaits) {
   predictor_.silent = true;
   std::vector<std::unique_ptr<Asking>> many;
+  many.reserve(PredictionClient::kAsksMax);
   for (size_t i = 0; i < PredictionClient::kAsksMax; ++i)
     many.push_back(std::make_unique<Asking>(client(), std::vector<int64_t>{1}));
   EXPECT_TRUE(many.back()->suspended());

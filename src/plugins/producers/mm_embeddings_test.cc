@@ -120,7 +120,7 @@ TEST_F(MediaTest, RemembersMediaThatCameAsHashes) {
   const request::MediaHash hashes[] = {{request::Modality::kAudio, "a"}};
   prompt_ = {.token_ids = {}, .media = hashes, .pieces = {}};
   view_.prompts = {&prompt_, 1};
-  for (const Doubles expected : {Doubles{0, 0, 0}, Doubles{0, 1, 0}}) {
+  for (const Doubles& expected : {Doubles{0, 0, 0}, Doubles{0, 1, 0}}) {
     harness_.fresh_request();
     harness_.context.request = &view_;
     EXPECT_TRUE(producer_->produce(harness_.context));
