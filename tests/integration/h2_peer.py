@@ -82,8 +82,10 @@ class Peer:
         return stream
 
     def send(self, stream, data, end=False):
-        """Sends a body as the server's windows let it."""
+        """Sends a body as the server's windows let it; StreamClosedError when the server has reset the stream."""
         while data:
+            if any(isinstance(e, h2.events.StreamReset) and e.stream_id == stream for e in self.events):
+                raise h2.exceptions.StreamClosedError(stream)
             room = min(self.h2.local_flow_control_window(stream), self.h2.max_outbound_frame_size, len(data))
             if room == 0:
                 assert self.read(), "closed before the body was sent"
