@@ -18,6 +18,10 @@ using http::testing::settle;
 using http::testing::Wire;
 using http::testing::WireListener;
 
+const std::string kPost =
+    "POST /v1/completions?a=b HTTP/1.1\r\nHost: gw\r\nX-Request-Id: r1\r\n"
+    "Content-Length: 5\r\n\r\nhello";
+
 /// One loop of the proxy between a raw client and a raw endpoint, all on the test's thread.
 struct ProxyTest : ::testing::Test {
   ProxyTest() {
@@ -36,6 +40,18 @@ struct ProxyTest : ::testing::Test {
     served = "x-llm-d-served-endpoint: 127.0.0.1:" + std::to_string(listener.port()) + "\r\n";
   }
   Wire connect() { return Wire::connect(shared->server->port()); }
+  /// A client whose request the endpoint has, with the begin of its answer when `answering`.
+  std::pair<Wire, Wire> open_call(bool answering) {
+    Wire client = connect();
+    client.send(kPost);
+    Wire endpoint = listener.accept(loop);
+    EXPECT_TRUE(endpoint.sees(loop, "hello"));
+    if (answering) {
+      endpoint.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+      EXPECT_TRUE(client.sees(loop, "abc"));
+    }
+    return {std::move(client), std::move(endpoint)};
+  }
   /// What the endpoint gets of a request with `lines`, less what every request has.
   std::string forwarded(const std::string& lines) {
     const std::string common = "GET /p HTTP/1.1\r\nHost: gw\r\nx-request-id: r\r\n";
@@ -56,10 +72,6 @@ struct ProxyTest : ::testing::Test {
   std::unique_ptr<ProxyLoop> shared;
   std::string served;
 };
-
-const std::string kPost =
-    "POST /v1/completions?a=b HTTP/1.1\r\nHost: gw\r\nX-Request-Id: r1\r\n"
-    "Content-Length: 5\r\n\r\nhello";
 
 TEST_F(ProxyTest, ForwardsTheRequestAndRelaysTheAnswer) {
   Wire client = connect();
@@ -213,14 +225,7 @@ TEST_F(ProxyTest, TellsTheClientOfAnEvictionOrBreaksItsAnswerOff) {
   director.set_pipeline(pipeline);
   settle(loop);
   for (const bool answering : {false, true}) {
-    Wire client = connect();
-    client.send(kPost);
-    Wire endpoint = listener.accept(loop);
-    EXPECT_TRUE(endpoint.sees(loop, "hello"));
-    if (answering) {
-      endpoint.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
-      EXPECT_TRUE(client.sees(loop, "abc"));
-    }
+    auto [client, endpoint] = open_call(answering);
     evictor->evict();
     EXPECT_TRUE(endpoint.sees_end(loop));
     if (answering) {
@@ -239,14 +244,7 @@ TEST_F(ProxyTest, TellsTheClientOfAnEvictionOrBreaksItsAnswerOff) {
 
 TEST_F(ProxyTest, AbortsUpstreamWhenTheClientLeaves) {
   for (const bool answering : {false, true}) {
-    Wire client = connect();
-    client.send(kPost);
-    Wire endpoint = listener.accept(loop);
-    EXPECT_TRUE(endpoint.sees(loop, "hello"));
-    if (answering) {
-      endpoint.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
-      EXPECT_TRUE(client.sees(loop, "abc"));
-    }
+    auto [client, endpoint] = open_call(answering);
     client.close();
     EXPECT_TRUE(endpoint.sees_end(loop));
     EXPECT_EQ(shared->director.active_sessions(), 0u);
