@@ -32,8 +32,6 @@ class MessageReader {
   bool at_boundary() const { return gathered_.size() == 0; }
 
  private:
-  static constexpr size_t kPrefixBytes = 5;
-
   Result inflate(std::string_view& message);
 
   io::BufferPool& buffers_;

@@ -2,6 +2,7 @@
 
 #include "base/arena_list.h"
 #include "base/check.h"
+#include "codec/grpc_frame.h"
 
 #include <algorithm>
 #include <array>
@@ -10,15 +11,8 @@
 namespace llmd::request {
 namespace {
 
-constexpr size_t kPrefixBytes = 5;
 constexpr int kGzipWindow = 15 + 16;  // the largest window, behind a gzip header
 constexpr size_t kInflateStep = 8192;
-
-uint64_t length_of(std::string_view prefix) {
-  uint64_t length = 0;
-  for (size_t i = 1; i < kPrefixBytes; ++i) length = length << 8 | static_cast<uint8_t>(prefix[i]);
-  return length;
-}
 
 void* take(void* arena, uInt items, uInt size) {
   return static_cast<Arena*>(arena)->allocate(size_t{items} * size, alignof(std::max_align_t));
@@ -69,9 +63,10 @@ size_t ArenaInflate::inflate(std::string_view& input, std::span<char> out, Resul
 }
 
 std::optional<std::string_view> grpc_message(std::string_view body, Arena& arena) {
-  if (body.size() < kPrefixBytes || length_of(body) != body.size() - kPrefixBytes)
+  if (body.size() < codec::kGrpcPrefixBytes ||
+      codec::grpc_message_size(body) != body.size() - codec::kGrpcPrefixBytes)
     return std::nullopt;
-  const auto message = body.substr(kPrefixBytes);
+  const auto message = body.substr(codec::kGrpcPrefixBytes);
   if (body[0] == 0) return message;
   if (body[0] != 1) return std::nullopt;
   return inflated(message, arena);
@@ -79,11 +74,12 @@ std::optional<std::string_view> grpc_message(std::string_view body, Arena& arena
 
 void GrpcUsageScan::feed(std::string_view chunk) {
   while (!chunk.empty()) {
-    if (prefix_size_ < kPrefixBytes) {
-      const size_t n = chunk.copy(prefix_.data() + prefix_size_, kPrefixBytes - prefix_size_);
+    if (prefix_size_ < codec::kGrpcPrefixBytes) {
+      const size_t n =
+          chunk.copy(prefix_.data() + prefix_size_, codec::kGrpcPrefixBytes - prefix_size_);
       prefix_size_ += n;
       chunk.remove_prefix(n);
-      if (prefix_size_ < kPrefixBytes) return;
+      if (prefix_size_ < codec::kGrpcPrefixBytes) return;
       begin_message();
     }
     const auto n = static_cast<size_t>(std::min<uint64_t>(left_, chunk.size()));
@@ -98,7 +94,7 @@ void GrpcUsageScan::feed(std::string_view chunk) {
 }
 
 void GrpcUsageScan::begin_message() {
-  left_ = length_of({prefix_.data(), kPrefixBytes});
+  left_ = codec::grpc_message_size({prefix_.data(), codec::kGrpcPrefixBytes});
   compressed_ = prefix_[0] == 1;
   good_ = compressed_ || prefix_[0] == 0;
   inflated_ = false;

@@ -1,36 +1,37 @@
 #include "grpc_api.h"
 
+#include "codec/grpc_frame.h"
 #include "codec/protobuf.h"
 #include "sim/tokenizer.h"
 
 namespace llmd::sim {
 namespace {
 
+using codec::kGrpcPrefixBytes;
 using codec::proto_bytes;
 using codec::proto_varint;
 using codec::ProtoReader;
 using codec::ProtoWriter;
 
-constexpr size_t kPrefixBytes = 5;
 constexpr uint32_t kChoicesMax = 128;
 
 /// Appends the message that `write` writes, framed.
 template <class Write>
 void append_framed(std::string& out, Write&& write) {
   const size_t at = out.size();
-  out.append(kPrefixBytes, '\0');
+  out.append(kGrpcPrefixBytes, '\0');
   ProtoWriter writer(out);
   write(writer);
-  const size_t size = out.size() - at - kPrefixBytes;
-  for (size_t i = 1; i < kPrefixBytes; ++i) out[at + i] = static_cast<char>(size >> (32 - 8 * i));
+  const size_t size = out.size() - at - kGrpcPrefixBytes;
+  for (size_t i = 1; i < kGrpcPrefixBytes; ++i)
+    out[at + i] = static_cast<char>(size >> (32 - 8 * i));
 }
 
 /// The message behind the frame; false when `body` is anything else.
 bool unframe(std::string_view& body) {
-  if (body.size() < kPrefixBytes || body[0] != 0) return false;
-  uint64_t size = 0;
-  for (size_t i = 1; i < kPrefixBytes; ++i) size = size << 8 | static_cast<uint8_t>(body[i]);
-  body.remove_prefix(kPrefixBytes);
+  if (body.size() < kGrpcPrefixBytes || body[0] != 0) return false;
+  const uint64_t size = codec::grpc_message_size(body);
+  body.remove_prefix(kGrpcPrefixBytes);
   return body.size() == size;
 }
 

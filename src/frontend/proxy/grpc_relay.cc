@@ -1,19 +1,15 @@
 #include "grpc_relay.h"
 
-#include <algorithm>
+#include "codec/grpc_frame.h"
 
 namespace llmd::frontend {
 namespace {
 
-constexpr size_t kPrefixBytes = 5;
-
 /// The size of the message at the front of `bytes` with its frame; more than there is while that is
 /// not known.
 size_t framed_size(std::string_view bytes) {
-  if (bytes.size() < kPrefixBytes) return kPrefixBytes;
-  size_t length = 0;
-  for (size_t i = 1; i < kPrefixBytes; ++i) length = length << 8 | static_cast<uint8_t>(bytes[i]);
-  return kPrefixBytes + length;
+  constexpr size_t kPrefix = codec::kGrpcPrefixBytes;
+  return bytes.size() < kPrefix ? kPrefix : kPrefix + codec::grpc_message_size(bytes);
 }
 
 }  // namespace

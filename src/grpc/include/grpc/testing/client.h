@@ -1,5 +1,6 @@
 #pragma once
 
+#include "codec/grpc_frame.h"
 #include "http/testing/wire.h"
 
 #include <map>
@@ -28,12 +29,12 @@ class TestClient {
 
     std::vector<std::string> messages() const {
       std::vector<std::string> out;
-      for (size_t at = 0; at + 5 <= data.size();) {
-        size_t size = 0;
-        for (int i = 1; i < 5; ++i) size = size << 8 | static_cast<uint8_t>(data[at + i]);
-        if (at + 5 + size > data.size()) break;
-        out.push_back(data.substr(at + 5, size));
-        at += 5 + size;
+      constexpr size_t kPrefix = codec::kGrpcPrefixBytes;
+      for (size_t at = 0; at + kPrefix <= data.size();) {
+        const size_t size = codec::grpc_message_size(std::string_view(data).substr(at));
+        if (at + kPrefix + size > data.size()) break;
+        out.push_back(data.substr(at + kPrefix, size));
+        at += kPrefix + size;
       }
       return out;
     }
