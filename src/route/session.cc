@@ -446,7 +446,7 @@ struct Session::Impl final : Suspendable {
     reply(evicted, EndCause::kEvicted);
   }
 
-  /// Ends the request. What `answer` views is in the arena, or among the request's headers.
+  /// Ends the request. `answer` views the arena, the request's headers, or what the caller holds.
   void reply(const Reply& answer, EndCause cause) {
     end_hooks(cause);
     // The front end may begin the next request, or end this session, within reply().
