@@ -10,6 +10,7 @@ find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(NGHTTP2 REQUIRED IMPORTED_TARGET libnghttp2)
+pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
 find_package(CLI11 REQUIRED)
 find_library(LLMD_MIMALLOC mimalloc)
 

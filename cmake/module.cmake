@@ -7,6 +7,7 @@
 #   x_fuzz.cc   a fuzz target NAME_x_fuzz (libFuzzer); seeds in tests/data/fuzz/NAME_x_fuzz/ replay as a test
 # Public headers are in include/NAME/ and are included as "NAME/header.h". DEPS name other modules, LIBS third parties that
 # public headers need; PRIVATE_LIBS stay inside. Modules may include only what DEPS bring in.
+# A folder below with a CMakeLists.txt of its own is a module of its own.
 # `ninja fuzzers` and `ninja benches` build all targets of these kinds.
 add_custom_target(fuzzers)
 add_custom_target(benches)
@@ -14,6 +15,11 @@ add_custom_target(benches)
 function(llmd_module name)
   cmake_parse_arguments(arg "" "" "DEPS;LIBS;PRIVATE_LIBS;TEST_DEPS;TEST_LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  file(GLOB nested CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+  foreach(file ${nested})
+    get_filename_component(folder ${file} DIRECTORY)
+    list(FILTER sources EXCLUDE REGEX "^${folder}/")
+  endforeach()
   set(tests ${sources})
   set(benches ${sources})
   set(fuzzers ${sources})

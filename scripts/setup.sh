@@ -9,7 +9,7 @@ level=${1:-build}
 
 build_packages=(g++ make cmake ninja-build ccache mold pkg-config util-linux
   libboost1.81-dev libyaml-cpp-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev
-  libmimalloc-dev libssl-dev zlib1g-dev libnghttp2-dev)
+  libmimalloc-dev libssl-dev zlib1g-dev libnghttp2-dev libzmq3-dev)
 dist_packages=(bolt-19 libbolt-19-dev python3)
 test_packages=(libgtest-dev libbenchmark-dev libsimdjson-dev python3-venv curl openssl nginx-light chromium-headless-shell)
 bench_packages=(wrk)
