@@ -2,37 +2,15 @@
 
 #include "base/check.h"
 
-#include <cstdlib>
 #include <new>
-#include <sys/mman.h>
 
 namespace llmd::kv {
-namespace {
-
-constexpr size_t kLineBytes = 64;
-/// From here on the kernel is asked for huge pages: a cold look-up then misses no page table.
-constexpr size_t kHugePageBytes = size_t{2} << 20;
-
-void* allocate(size_t bytes) {
-  const bool huge = bytes >= kHugePageBytes;
-  const size_t alignment = huge ? kHugePageBytes : kLineBytes;
-  void* at = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  CHECK(at != nullptr);
-  if (huge) madvise(at, bytes, MADV_HUGEPAGE);  // a wish: failure costs speed only
-  return at;
-}
-
-}  // namespace
-
-void HolderTable::Free::operator()(void* p) const {
-  std::free(p);
-}
 
 HolderTable::HolderTable(size_t buckets, size_t words)
     : mask_(buckets - 1), words_(words), bucket_cells_(kWays * (1 + words)) {
   CHECK(buckets > 1 && (buckets & mask_) == 0);
   CHECK(words <= kWordsMax);
-  auto* cells = static_cast<Cell*>(allocate(bytes()));
+  auto* cells = static_cast<Cell*>(allocate_table(bytes()));
   for (size_t i = 0; i < buckets * bucket_cells_; ++i) new (cells + i) Cell(0);
   cells_.reset(cells);
 }

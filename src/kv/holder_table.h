@@ -1,5 +1,7 @@
 #pragma once
 
+#include "table_memory.h"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -63,9 +65,6 @@ class HolderTable {
     Cell* cells = nullptr;  // of the bucket
     size_t way = 0;
   };
-  struct Free {
-    void operator()(void* p) const;
-  };
 
   size_t first(uint64_t key) const { return (key >> 8) & mask_; }
   size_t second(uint64_t key) const {
@@ -104,7 +103,7 @@ class HolderTable {
   const size_t words_;
   const size_t bucket_cells_;
   size_t size_ = 0;  // blocks; the writer's
-  std::unique_ptr<Cell[], Free> cells_;
+  TableMemory<Cell> cells_;
 };
 
 }  // namespace llmd::kv
