@@ -93,7 +93,7 @@ struct Server::State {
     void on_request_end(http::Exchange& exchange, std::string_view) override {
       state_.answer(exchange, *this);
     }
-    void on_abort(http::Exchange&) override { waiting_.reset(); }
+    void on_abort(http::Exchange&, http::AbortCause) override { waiting_.reset(); }
 
     bool health_only() const { return health_only_; }
     /// For an answer that comes later; expires when nobody waits for it any more.

@@ -57,6 +57,7 @@ Http2Connection::Http2Connection(Server::State& server, tls::Stream stream,
       place_(std::move(place)) {}
 
 void Http2Connection::on_timeout() {
+  stalled_ = true;
   server_.count(session_.head_pending() ? ClientLimit::kHeadTimeout : ClientLimit::kWriteTimeout);
 }
 
@@ -100,8 +101,9 @@ bool Http2Exchange::on_field(std::string_view name, std::string_view value) {
 
 void Http2Exchange::on_fields_end(bool last) {
   if (std::exchange(head_done_, true)) return;
+  read_head(last);
   if (too_large_) return refuse(431, "request head too large");
-  if (!read_head(last)) return;
+  if (!check_head()) return;
   if (head_.content_length > server_.options.body_bytes_max)
     return refuse(413, "request body too large");
   announced_ = true;
@@ -112,9 +114,9 @@ void Http2Exchange::on_fields_end(bool last) {
   if (head_.expects_continue && !head_sent()) inform(100, {});
 }
 
-/// Makes the head that a handler sees: the pseudo headers become its method, target and Host.
-/// False: the request is refused.
-bool Http2Exchange::read_head(bool last) {
+/// Makes the head that a handler sees: the pseudo headers become its method, target and Host. A
+/// head that is too large has the lines up to there.
+void Http2Exchange::read_head(bool last) {
   std::string_view authority, host, length;
   fields_.clear();
   fields_.push_back({"host", {}});
@@ -133,16 +135,21 @@ bool Http2Exchange::read_head(bool last) {
       fields_.push_back(field);
     }
   }
-  if (!authority.empty() && !host.empty() && !equals_ignore_case(authority, host)) {
-    reset(http2::Error::kProtocol);
-    return false;
-  }
+  two_hosts_ = !authority.empty() && !host.empty() && !equals_ignore_case(authority, host);
   fields_[0].value = authority.empty() ? host : authority;
   if (!cookies_.empty()) fields_.push_back({"cookie", cookies_});
   head_.headers = std::span<const HeaderField>(fields_);
   head_.http2 = true;
   std::from_chars(length.data(), length.data() + length.size(), head_.content_length);
   if (!last) head_.framing = head_.content_length > 0 ? Framing::kLength : Framing::kChunked;
+}
+
+/// False: the request is refused.
+bool Http2Exchange::check_head() {
+  if (two_hosts_) {
+    reset(http2::Error::kProtocol);
+    return false;
+  }
   if (const auto fault = check_request(head_.method, head_.target, fields_[0].value)) {
     refuse(fault->status, fault->what);
     return false;
@@ -214,32 +221,33 @@ void Http2Exchange::await_body() {
   deadline_.set(body_wait(options, between, counts_from_, server_.loop.turn_time()));
 }
 
-/// Answers a request that cannot be served.
+/// Answers a request that cannot be served, by its handler if it will.
 void Http2Exchange::refuse(int status, std::string_view what) {
   if (status == 413) server_.count(ClientLimit::kBody);
-  if (std::exchange(announced_, false)) {
-    --server_.open_exchanges;
-    handler_->on_abort(*this);
-    if (head_sent()) return reset(http2::Error::kInternal);
+  if (head_sent()) {
+    abort();
+    return handler_->on_abort(*this, AbortCause::kBadRequest);
   }
-  const std::string body = refusal_body(status, what);
+  if (!std::exchange(announced_, true)) ++server_.open_exchanges;
+  handler_->on_refused(*this, status, what);
+  if (!announced_) return;
   const HeaderField type{"content-type", "application/json"};
-  send_start(status, {&type, 1}, body.size(), false);
-  const http2::Piece piece{body};
-  send({&piece, 1});
-  end_answer();
+  respond(status, {&type, 1}, refusal_body(status, what));
 }
 
 void Http2Exchange::on_closed(http2::Error) {
   deadline_.clear();
   if (!std::exchange(announced_, false)) return;
   --server_.open_exchanges;
-  handler_->on_abort(*this);
+  handler_->on_abort(*this, server_.cutting_off                 ? AbortCause::kShutdown
+                            : stalled_ || connection_.stalled() ? AbortCause::kClientStalled
+                                                                : AbortCause::kClientGone);
 }
 
 void Http2Exchange::on_deadline() {
   if (head_sent()) {
     server_.count(ClientLimit::kWriteTimeout);
+    stalled_ = true;
     return reset(http2::Error::kCancel);
   }
   const Nanos limit = server_.options.request_timeout;

@@ -54,7 +54,8 @@ class Http2Exchange final : public Exchange, public http2::Stream {
   std::string_view text(size_t begin, size_t end) const {
     return std::string_view(text_).substr(begin, end - begin);
   }
-  bool read_head(bool last);
+  void read_head(bool last);
+  bool check_head();
   bool charge_body();
   void await_body();
   void refuse(int status, std::string_view what);
@@ -72,6 +73,7 @@ class Http2Exchange final : public Exchange, public http2::Stream {
   std::string cookies_;
   RequestHead head_;
   bool too_large_ = false;  // the head is
+  bool two_hosts_ = false;  // its authority and its Host differ
   bool head_done_ = false;
   bool announced_ = false;  // on_request() was called and the exchange has not ended
   bool received_all_ = false;
@@ -80,6 +82,7 @@ class Http2Exchange final : public Exchange, public http2::Stream {
   bool resumed_ = false;  // after a pause
   bool suppress_body_ = false;
   bool owes_writable_ = false;
+  bool stalled_ = false;                 // the client was given up
   std::optional<uint64_t> answer_left_;  // of the declared length
   uint64_t body_bytes_ = 0;
   size_t uncredited_ = 0;  // received, and not given back to the stream's window
@@ -100,6 +103,7 @@ class Http2Connection final : public http2::Connection {
   /// Takes what was read before it was known to be HTTP/2.
   void begin(std::string_view read) { receive(read); }
   io::SocketAddress peer() const { return io::SocketAddress::of(stream_.fd(), true); }
+  bool stalled() const { return stalled_; }
 
   std::list<Http2Connection>::iterator self;
 
@@ -112,6 +116,7 @@ class Http2Connection final : public http2::Connection {
 
   Server::State& server_;
   const io::PeerLimit::Place place_;
+  bool stalled_ = false;  // a time-out has passed
 };
 
 }  // namespace llmd::http

@@ -21,6 +21,7 @@ struct Script {
   std::function<void(Exchange&, std::string_view body)> on_end =
       [](Exchange& e, std::string_view body) { e.respond(200, {{"X-Kind", "echo"}}, body); };
   std::function<void(Exchange&)> on_request = [](Exchange&) {};
+  std::function<void(Exchange&, int, std::string_view)> on_refused;
   std::vector<std::string> heard;
   Exchange* last = nullptr;
   int writable = 0;
@@ -43,7 +44,14 @@ class ScriptHandler final : public RequestHandler {
   }
   void on_request_end(Exchange& e, std::string_view body) override { script_.on_end(e, body); }
   void on_writable(Exchange&) override { ++script_.writable; }
-  void on_abort(Exchange&) override { script_.heard.push_back("abort"); }
+  void on_refused(Exchange& e, int status, std::string_view what) override {
+    if (!script_.on_refused) return RequestHandler::on_refused(e, status, what);
+    script_.on_refused(e, status, what);
+  }
+  void on_abort(Exchange&, AbortCause cause) override {
+    constexpr const char* kNames[] = {"client gone", "client stalled", "bad request", "shutdown"};
+    script_.heard.push_back("abort: "s + kNames[static_cast<size_t>(cause)]);
+  }
 
  private:
   Script& script_;
@@ -152,7 +160,7 @@ TEST_F(Http2ServerTest, AStreamWhoseClientTakesNothingStopsItsWriterAndThenEnds)
   EXPECT_TRUE(closed(client, other));
   pass(std::chrono::seconds(61));
   EXPECT_TRUE(closed(client, id));
-  EXPECT_EQ(script.heard.back(), "abort");
+  EXPECT_EQ(script.heard.back(), "abort: client stalled");
   EXPECT_NE(metrics.render().find("{limit=\"write_timeout\"} 1\n"), std::string::npos);
 }
 
@@ -164,7 +172,35 @@ TEST_F(Http2ServerTest, RequestsThatAreTooSlowAreAnswered) {
   pass(std::chrono::seconds(61));
   EXPECT_TRUE(closed(client, id));
   EXPECT_EQ(client.replies[id].headers[":status"], "408");
-  EXPECT_EQ(script.heard.back(), "abort");
+  EXPECT_EQ(script.heard.back(), "abort: bad request");
+}
+
+TEST_F(Http2ServerTest, LetsTheHandlerRefuseWithWhatIsKnownOfTheHead) {
+  ServerOptions options;
+  options.body_bytes_max = 1000;
+  options.headers_max = 20;
+  start(options);
+  script.on_refused = [](Exchange& e, int status, std::string_view what) {
+    const auto text = std::to_string(status) + " " + std::string(what);
+    e.respond(200, {{"refused", text}, {"type", e.head().headers.get("content-type")}}, {});
+  };
+  const TestClient::Headers many(30, {"a", "b"});
+  const std::pair<TestClient::Headers, std::string> cases[] = {
+      {{{"content-length", "1001"}}, "413 request body too large"},
+      {many, "431 request head too large"},
+      {{{"expect", "a miracle"}}, "417 unknown expectation"},
+      {{}, "408 the request body did not arrive in time"},
+  };
+  TestClient client(server->port());
+  for (const auto& [headers, expected] : cases) {
+    const auto id = client.open("/", headers);
+    client.settle(loop);
+    pass(std::chrono::seconds(61));
+    EXPECT_TRUE(closed(client, id)) << expected;
+    EXPECT_EQ(client.replies[id].headers["refused"], expected);
+    EXPECT_EQ(client.replies[id].headers["type"], "application/grpc") << expected;
+    EXPECT_EQ(server->open_exchanges(), 0u);
+  }
 }
 
 TEST_F(Http2ServerTest, IdleConnectionsEnd) {
@@ -203,7 +239,7 @@ TEST_F(Http2ServerTest, StopAbortsWhatIsLeft) {
   server->stop(std::chrono::seconds(30), [&] { stopped = true; });
   pass(std::chrono::seconds(31));
   EXPECT_TRUE(stopped);
-  EXPECT_EQ(script.heard.back(), "abort");
+  EXPECT_EQ(script.heard.back(), "abort: shutdown");
 }
 
 TEST_F(Http2ServerTest, ThePrefaceCountsOnlyWhereItIsServedAndFirst) {
@@ -311,7 +347,7 @@ TEST_F(Http2ClientTest, CallsShareAConnectionUpToWhatTheServerTakes) {
   EXPECT_EQ(client.connections(), 2u);
   calls.clear();
   EXPECT_TRUE(pump(loop, [&] { return script.heard.size() == 6; }));
-  EXPECT_EQ(script.heard.back(), "abort");
+  EXPECT_EQ(script.heard.back(), "abort: client gone");
 }
 
 TEST_F(Http2ClientTest, TellsHowACallFailed) {

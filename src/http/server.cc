@@ -64,6 +64,13 @@ void Server::State::switch_to_http2(tls::Stream stream, io::PeerLimit::Place pla
   if (stopping) connection.drain();
 }
 
+/// Ends every exchange and connection.
+void Server::State::cut_off() {
+  cutting_off = true;
+  for (auto& connection : connections) connection.abort_exchange(AbortCause::kShutdown);
+  for (auto& connection : http2_connections) connection.close();
+}
+
 void Server::State::left() {
   if (stopping && connection_count() == 0) return finish_stop();
   if (accept_paused) accept_all();
@@ -82,8 +89,7 @@ Server::~Server() {
   state.on_stopped = {};
   if (state.listener) state.loop.forget(state);
   state.listener.reset();
-  for (auto& connection : state.connections) connection.abort_exchange();
-  for (auto& connection : state.http2_connections) connection.close();
+  state.cut_off();
   state.connections.clear();
   state.http2_connections.clear();
 }
@@ -120,10 +126,7 @@ void Server::stop(Nanos grace, std::move_only_function<void()> done) {
   for (auto& connection : state.http2_connections) connection.drain();
   if (state.connection_count() == 0) return state.finish_stop();
   state.grace = std::make_unique<io::Timer>(state.loop);
-  state.grace->arm(grace, [&state] {
-    for (auto& connection : state.connections) connection.abort_exchange();
-    for (auto& connection : state.http2_connections) connection.close();
-  });
+  state.grace->arm(grace, [&state] { state.cut_off(); });
 }
 
 size_t Server::connections() const {

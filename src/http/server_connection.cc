@@ -82,7 +82,7 @@ void ServerConnection::advance() {
   }
   advancing_ = false;
   const bool waits = state_ == State::kAnswering || (state_ == State::kBody && body_paused_);
-  if (waits && peer_gone_ && announced_) abort_exchange();
+  if (waits && peer_gone_ && announced_) abort_exchange(AbortCause::kClientGone);
 }
 
 /// Does the next thing that can be done without waiting; false when there is none.
@@ -137,7 +137,7 @@ bool ServerConnection::read_into(io::Buffer& buffer, size_t limit) {
   }
   readable_ = false;
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-  abort_exchange();
+  abort_exchange(AbortCause::kClientGone);
   return false;
 }
 
@@ -212,12 +212,12 @@ void ServerConnection::begin_exchange(size_t head_bytes) {
   suppress_body_ = chunked_answer_ = answer_has_length_ = false;
   stream_body_ = body_paused_ = behind_head_ = owes_writable_ = false;
   received_ = {};
-  if (head_.content_length > server_.options.body_bytes_max && head_.framing == Framing::kLength)
-    return refuse(413, "request body too large");
   state_ = State::kBody;
   announced_ = true;
   ++server_.open_exchanges;
   deadline_.clear();
+  if (head_.content_length > server_.options.body_bytes_max && head_.framing == Framing::kLength)
+    return refuse(413, "request body too large");
   handler_->on_request(*this);
   if (state_ == State::kClosed) return;
   if (head_.framing == Framing::kNone) {
@@ -404,24 +404,27 @@ void ServerConnection::stop_when_idle() {
   if (state_ == State::kIdle && !blocked_ && in_.size() == 0) close();
 }
 
-void ServerConnection::abort_exchange() {
+void ServerConnection::abort_exchange(AbortCause cause) {
   const bool announced = std::exchange(announced_, false);
   if (announced) --server_.open_exchanges;
   close();
-  if (announced) handler_->on_abort(*this);
+  if (announced) handler_->on_abort(*this, cause);
 }
 
-/// Answers a message that cannot be served, and ends the connection.
+/// Answers a message that cannot be served, by its handler where it knows of it, and ends the
+/// connection.
 void ServerConnection::refuse(int status, std::string_view what) {
   if (status == 413) server_.count(ClientLimit::kBody);
   if (status == 431) server_.count(ClientLimit::kHeaderList);
-  if (std::exchange(announced_, false)) {
+  keep_alive_ = false;
+  if (announced_) {
+    if (answer_ != Answer::kNone) return abort_exchange(AbortCause::kBadRequest);
+    handler_->on_refused(*this, status, what);
+    if (!announced_) return;
+    announced_ = false;
     --server_.open_exchanges;
-    handler_->on_abort(*this);
-    if (answer_ != Answer::kNone) return close();
   }
   const std::string body = refusal_body(status, what);
-  keep_alive_ = false;
   suppress_body_ = false;
   const HeaderField type{"Content-Type", "application/json"};
   append_head(status, {&type, 1}, false, body.size());
@@ -471,7 +474,7 @@ void ServerConnection::on_deadline() {
     case State::kAnswering:
       if (!blocked_) return;
       server_.count(ClientLimit::kWriteTimeout);
-      return abort_exchange();
+      return abort_exchange(AbortCause::kClientStalled);
     case State::kClosed:
       return;
   }

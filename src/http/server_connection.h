@@ -34,6 +34,7 @@ struct Server::State final : io::Pollable {
   void erase(class Http2Connection& connection);
   /// Goes on by HTTP/2 with a client that has sent `read`.
   void switch_to_http2(tls::Stream stream, io::PeerLimit::Place place, std::string_view read);
+  void cut_off();
   void left();
   void finish_stop();
 
@@ -51,6 +52,7 @@ struct Server::State final : io::Pollable {
 
   std::list<class ServerConnection> connections;
   std::list<class Http2Connection> http2_connections;
+  bool cutting_off = false;               // what is left is aborted
   std::atomic<size_t> open_exchanges{0};  // written by the loop alone
   /// Of answers to HTTP/2 clients: each has a bound of its own.
   io::ByteBudget output_budget{UINT64_MAX};
@@ -80,7 +82,7 @@ class ServerConnection final : public Exchange, public io::Pollable, public io::
   /// Closes an idle connection; makes the current exchange the last otherwise.
   void stop_when_idle();
   /// Ends the exchange with on_abort() and closes.
-  void abort_exchange();
+  void abort_exchange(AbortCause cause);
 
   const RequestHead& head() const override { return head_; }
   io::Loop& loop() const override { return server_.loop; }

@@ -15,12 +15,13 @@ using testing::pump;
 using testing::settle;
 using testing::Wire;
 
-/// Records what it hears as "request GET /", "body 3", "end abc", "writable", "abort"; answers with
-/// `answer`.
+/// Records what it hears as "request GET /", "body 3", "end abc", "writable", "abort: shutdown";
+/// answers as its functions say.
 struct Script {
   std::vector<std::string> heard;
   std::function<void(Exchange&)> on_head;
   std::function<void(Exchange&, std::string_view)> on_end;
+  std::function<void(Exchange&, int, std::string_view)> on_refused;
   Exchange* last = nullptr;
 };
 
@@ -41,7 +42,14 @@ class ScriptHandler final : public RequestHandler {
     if (script_.on_end) script_.on_end(exchange, body);
   }
   void on_writable(Exchange&) override { script_.heard.push_back("writable"); }
-  void on_abort(Exchange&) override { script_.heard.push_back("abort"); }
+  void on_refused(Exchange& e, int status, std::string_view what) override {
+    if (!script_.on_refused) return RequestHandler::on_refused(e, status, what);
+    script_.on_refused(e, status, what);
+  }
+  void on_abort(Exchange&, AbortCause cause) override {
+    constexpr const char* kNames[] = {"client gone", "client stalled", "bad request", "shutdown"};
+    script_.heard.push_back(std::string("abort: ") + kNames[static_cast<size_t>(cause)]);
+  }
 
  private:
   Script& script_;
@@ -280,7 +288,7 @@ TEST_F(ServerTest, AbortsWhenTheClientLeaves) {
     else
       wire.close();
     EXPECT_TRUE(pump(loop, [&] { return server->connections() == 0; }));
-    EXPECT_EQ(script.heard.back(), "abort") << how;
+    EXPECT_EQ(script.heard.back(), "abort: client gone") << how;
     EXPECT_EQ(server->open_exchanges(), 0u);
   }
 }
@@ -327,11 +335,39 @@ TEST_F(ServerTest, RefusesBadMessagesWithTheirStatus) {
     EXPECT_TRUE(wire.seen().starts_with("HTTP/1.1 " + status))
         << bytes.substr(0, 60) << wire.seen();
     EXPECT_TRUE(wire.seen().find("\"code\":" + status + "}}") != std::string::npos);
-    EXPECT_TRUE(script.heard.empty() || script.heard.back() == "abort");
+    EXPECT_TRUE(script.heard.empty() || script.heard.back() == "abort: bad request");
   }
   const auto page = metrics.render();
   EXPECT_NE(page.find("llmd_client_limits_total{limit=\"body\"} 2\n"), std::string::npos);
   EXPECT_NE(page.find("llmd_client_limits_total{limit=\"header_list\"} 2\n"), std::string::npos);
+}
+
+TEST_F(ServerTest, LetsTheHandlerRefuseARequestWhoseHeadItHasUnderstood) {
+  ServerOptions options;
+  options.body_bytes_max = 1000;
+  start(options);
+  script.on_refused = [](Exchange& exchange, int status, std::string_view what) {
+    exchange.respond(status, {{"x-target", exchange.head().target}}, what);
+    EXPECT_TRUE(exchange.ended());
+  };
+  const std::string chunked = "POST /b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::pair<std::string, std::string> cases[] = {
+      {"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n",
+       "413 Content Too Large\r\nx-target: /a|request body too large"},
+      {chunked + "3e9\r\n" + std::string(1001, 'x'),
+       "413 Content Too Large\r\nx-target: /b|request body too large"},
+      {chunked + "x\r\n", "400 Bad Request\r\nx-target: /b|malformed chunk"},
+  };
+  for (const auto& [bytes, expected] : cases) {
+    Wire wire = connect();
+    wire.send(bytes);
+    EXPECT_TRUE(wire.sees_end(loop));
+    const auto bar = expected.find('|');
+    EXPECT_TRUE(wire.seen().starts_with("HTTP/1.1 " + expected.substr(0, bar))) << wire.seen();
+    EXPECT_TRUE(wire.seen().ends_with("Connection: close\r\n\r\n" + expected.substr(bar + 1)))
+        << wire.seen();
+    EXPECT_EQ(server->open_exchanges(), 0u);
+  }
 }
 
 TEST_F(ServerTest, BoundsTheBodiesOfAllConnectionsTogether) {
@@ -489,7 +525,7 @@ TEST_F(ServerTest, StopsGracefully) {
   EXPECT_TRUE(busy.sees_end(loop));
   EXPECT_TRUE(busy.seen().find("Connection: close\r\n\r\nbye") != std::string::npos);
   EXPECT_TRUE(pump(loop, [&] { return stopped; }));
-  EXPECT_EQ(script.heard.back(), "abort");
+  EXPECT_EQ(script.heard.back(), "abort: shutdown");
 }
 
 TEST_F(ServerTest, ServesWhatHasArrivedWhenItStops) {

@@ -94,6 +94,21 @@ TEST_F(DecisionKeeperTest, KeepsEveryTryAndTheAnswer) {
   EXPECT_EQ(kept[2].number, 2);
 }
 
+TEST_F(DecisionKeeperTest, KeepsWhatCutARequestOff) {
+  post("r", "model");
+  session_->on_abort(schedule::EndCause::kShutdown);
+  post("large", "model");
+  session_->refuse(413, {Code::kResourceExhausted, "request body too large", {}});
+  const auto cut_off = decisions("r");
+  ASSERT_EQ(cut_off.size(), 2u);
+  EXPECT_EQ(cut_off[1].error, "cut off by the shutdown");
+  EXPECT_EQ(cut_off[1].status, 0);
+  const auto large = decisions("large");
+  ASSERT_EQ(large.size(), 2u);
+  EXPECT_EQ(large[1].error, "request body too large");
+  EXPECT_EQ(large[1].status, 413);
+}
+
 TEST_F(DecisionKeeperTest, KeepsRefusalsWithTheirReason) {
   post("unreadable", "bad");
   fleet_.set({});

@@ -2,14 +2,38 @@
 
 #include "base/log.h"
 
+#include <array>
+
 namespace llmd::route {
+
+using schedule::EndCause;
+
 namespace {
 
 std::string_view name_of(const fleet::Endpoint* endpoint) {
   return endpoint ? endpoint->host_port() : std::string_view{};
 }
 
+std::string_view cause_name(EndCause cause) {
+  constexpr std::array<std::string_view, 6> kNames = {
+      "natural", "client-disconnect", "client-stalled", "evicted", "shutdown", "error"};
+  return kNames[static_cast<size_t>(cause)];
+}
+
 }  // namespace
+
+std::string_view describe(EndCause cause) {
+  switch (cause) {
+    case EndCause::kClientDisconnect:
+      return "the client left";
+    case EndCause::kClientStalled:
+      return "the client took nothing of its answer";
+    case EndCause::kShutdown:
+      return "cut off by the shutdown";
+    default:
+      return "ended early";
+  }
+}
 
 void log_served(const schedule::RequestContext& c, const request::RequestView& view,
                 const Served& served, const ResponseMeter& meter) {
@@ -42,13 +66,12 @@ void log_refused(const schedule::RequestContext& c, const request::RequestView& 
 
 void log_aborted(const schedule::RequestContext& c, const request::RequestView& view,
                  const fleet::Endpoint* endpoint, State state, schedule::EndCause cause) {
-  const bool client = cause == schedule::EndCause::kClientDisconnect;
   log::info("request aborted", {{"x-request-id", c.request_id},
                                 {"path", c.path},
                                 {"model", view.model},
                                 {"endpoint", name_of(endpoint)},
                                 {"state", state_name(state)},
-                                {"cause", client ? "client-disconnect" : "error"},
+                                {"cause", cause_name(cause)},
                                 {"seconds", seconds(c.clock.now() - c.received)}});
 }
 

@@ -21,6 +21,8 @@ void log_served(const schedule::RequestContext& c, const request::RequestView& v
 void log_refused(const schedule::RequestContext& c, const request::RequestView& view,
                  const fleet::Endpoint* endpoint, int status, std::string_view reason,
                  std::string_view error);
+/// What ended a request that was neither answered nor refused.
+std::string_view describe(schedule::EndCause cause);
 void log_aborted(const schedule::RequestContext& c, const request::RequestView& view,
                  const fleet::Endpoint* endpoint, State state, schedule::EndCause cause);
 

@@ -437,13 +437,27 @@ struct Session::Impl final : Suspendable {
 
   void on_evict() override {
     if (!accept(Event::kEvict)) return;
+    break_off({Code::kResourceExhausted, "request evicted by flow control", "evicted"}, 429,
+              EndCause::kEvicted);
+  }
+
+  /// Ends the request, wherever it is, with a reply that says the error as it is.
+  void break_off(const Error& error, int status, EndCause cause) {
     const auto& c = *context;
-    const Error error{Code::kResourceExhausted, "request evicted by flow control", "evicted"};
-    const Reply evicted{429, error.code, error.message, error.drop_reason, c.request_id};
-    if (c.trace) c.trace->fail(evicted.message);
-    decisions.answered(c, pipeline.get(), attempts.tries() + 1, error, evicted.status);
-    log_refused(c, view, endpoints[0], evicted.status, evicted.drop_reason, evicted.message);
-    reply(evicted, EndCause::kEvicted);
+    if (c.trace) c.trace->fail(error.message);
+    if (state >= State::kForwarded)
+      decisions.answered(c, pipeline.get(), attempts.tries() + 1, error, status);
+    else
+      decisions.refused(c, pipeline.get(), attempts, error, status);
+    log_refused(c, view, last_endpoint(), status, error.drop_reason, error.message);
+    reply({status, error.code, error.message, error.drop_reason, c.request_id}, cause);
+  }
+
+  void refuse_rest(int status, const Error& error) {
+    director.probe_->count_error(labels(), error.code);
+    if (state < State::kForwarded && !attempts.any())
+      director.probe_->request_processing.observe(seconds(clock.now() - context->received));
+    break_off(error, status, EndCause::kError);
   }
 
   /// Ends the request. `answer` views the arena, the request's headers, or what the caller holds.
@@ -468,12 +482,17 @@ struct Session::Impl final : Suspendable {
   void abort(EndCause cause) {
     if (state == State::kIdle) return;
     const auto& c = *context;
-    if (cause == EndCause::kError) director.probe_->count_error(labels(), Code::kUnknown);
-    if (c.trace) c.trace->fail(cause == EndCause::kError ? "ended early" : "the client left");
+    const Error error{cause == EndCause::kShutdown ? Code::kServiceUnavailable : Code::kUnknown,
+                      std::string(describe(cause)),
+                      {}};
+    if (cause == EndCause::kError || cause == EndCause::kShutdown)
+      director.probe_->count_error(labels(), error.code);
+    if (c.trace) c.trace->fail(error.message);
     log_aborted(c, view, last_endpoint(), state, cause);
     if (state < State::kForwarded)
-      decisions.refused(c, pipeline.get(), attempts,
-                        {Code::kUnknown, "ended by its client or front end", {}}, 0);
+      decisions.refused(c, pipeline.get(), attempts, error, 0);
+    else if (cause == EndCause::kShutdown)
+      decisions.answered(c, pipeline.get(), attempts.tries() + 1, error, 0);
     end_hooks(cause);
     finish();
   }
@@ -608,6 +627,10 @@ void Session::on_response_end() {
 
 void Session::on_upstream_failed(UpstreamFailure failure) {
   if (impl_->accept(Event::kUpstreamFailed)) impl_->upstream_failed(failure);
+}
+
+void Session::refuse(int status, const Error& error) {
+  if (impl_->accept(Event::kRefuse)) impl_->refuse_rest(status, error);
 }
 
 void Session::on_abort(EndCause cause) {

@@ -9,9 +9,19 @@ std::string_view state_name(State state) {
 }
 
 std::string_view event_name(Event event) {
-  constexpr std::array<std::string_view, kEvents> names = {
-      "headers",          "body",          "end",          "resume",          "deadline", "drain",
-      "response-headers", "response-body", "response-end", "upstream-failed", "abort",    "evict"};
+  constexpr std::array<std::string_view, kEvents> names = {"headers",
+                                                           "body",
+                                                           "end",
+                                                           "resume",
+                                                           "deadline",
+                                                           "drain",
+                                                           "response-headers",
+                                                           "response-body",
+                                                           "response-end",
+                                                           "upstream-failed",
+                                                           "abort",
+                                                           "evict",
+                                                           "refuse"};
   return names[static_cast<size_t>(event)];
 }
 

@@ -31,8 +31,9 @@ enum class Event : uint8_t {
   kUpstreamFailed,
   kAbort,
   kEvict,
+  kRefuse,
 };
-inline constexpr size_t kEvents = 12;
+inline constexpr size_t kEvents = 13;
 
 /// What an event means in a state.
 enum class Rule : uint8_t {
@@ -48,12 +49,13 @@ inline constexpr std::array<std::array<Rule, kEvents>, kStates> kRules = [] {
   constexpr Rule y = Rule::kHandled;
   return std::array<std::array<Rule, kEvents>, kStates>{{
       //  headers body end resume deadline drain resp-head resp-body resp-end up-fail abort evict
-      /* idle      */ {{y, x, x, o, o, o, x, x, x, o, o, o}},
-      /* receiving */ {{x, y, y, o, o, o, x, x, x, x, y, o}},
-      /* waiting   */ {{x, x, x, y, y, y, x, x, x, x, y, o}},
-      /* producing */ {{x, x, x, y, y, o, x, x, x, x, y, o}},
-      /* forwarded */ {{x, x, x, o, o, o, y, x, x, y, y, y}},
-      /* responding*/ {{x, x, x, o, o, o, x, y, y, y, y, y}},
+      //  refuse
+      /* idle      */ {{y, x, x, o, o, o, x, x, x, o, o, o, x}},
+      /* receiving */ {{x, y, y, o, o, o, x, x, x, x, y, o, y}},
+      /* waiting   */ {{x, x, x, y, y, y, x, x, x, x, y, o, y}},
+      /* producing */ {{x, x, x, y, y, o, x, x, x, x, y, o, y}},
+      /* forwarded */ {{x, x, x, o, o, o, y, x, x, y, y, y, y}},
+      /* responding*/ {{x, x, x, o, o, o, x, y, y, y, y, y, y}},
   }};
 }();
 

@@ -408,6 +408,32 @@ TEST_F(SessionTest, IllegalEventsChangeNothing) {
   EXPECT_EQ(forwarded_.size(), 1u);
 }
 
+TEST_F(SessionTest, EndsWithWhatItsFrontEndRefuses) {
+  const Error large{Code::kResourceExhausted, "request body too large", {}};
+  session_->on_headers("/v1/completions", {}, false);
+  session_->refuse(413, large);
+  EXPECT_FALSE(session_->active());
+  EXPECT_FALSE(reply_id_.empty());
+  request();
+  session_->refuse(413, large);
+  request();
+  session_->on_response_headers(200, {});
+  session_->refuse(413, large);
+  EXPECT_EQ(replies_, std::vector<std::string>(3, "413 request body too large"));
+  EXPECT_EQ(hooks_->ends, std::vector(2, EndCause::kError));
+  EXPECT_TRUE(
+      shows("error_total{error_code=\"ResourceExhausted\",model_name=\"m\",target_model_name=\"m\"}"
+            " 2\n"));
+}
+
+TEST_F(SessionTest, CountsWhatAShutdownCutsOff) {
+  request();
+  session_->on_response_headers(200, {});
+  session_->on_abort(EndCause::kShutdown);
+  EXPECT_EQ(hooks_->ends, std::vector{EndCause::kShutdown});
+  EXPECT_TRUE(shows("error_total{error_code=\"ServiceUnavailable\","));
+}
+
 TEST(SessionStates, AbortIsNeverIllegal) {
   for (size_t s = 0; s < kStates; ++s)
     EXPECT_NE(rule(static_cast<State>(s), Event::kAbort), Rule::kIllegal);

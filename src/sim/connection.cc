@@ -13,7 +13,7 @@ Connection::~Connection() {
   cancel();
 }
 
-void Connection::on_abort(http::Exchange&) {
+void Connection::on_abort(http::Exchange&, http::AbortCause) {
   if (!exchange_) return;
   exchange_ = nullptr;
   cancel();

@@ -22,7 +22,7 @@ class Connection final : public http::RequestHandler, private SequenceOwner {
 
   void on_request(http::Exchange& exchange) override;
   void on_request_end(http::Exchange& exchange, std::string_view body) override;
-  void on_abort(http::Exchange& exchange) override;
+  void on_abort(http::Exchange& exchange, http::AbortCause cause) override;
 
  private:
   struct Route;

@@ -80,32 +80,6 @@ bool read(std::string_view message, GenerationRequest& out) {
 
 }  // namespace
 
-int grpc_status(int http_status) {
-  switch (http_status) {
-    case 400:
-      return 3;  // INVALID_ARGUMENT
-    case 401:
-      return 16;  // UNAUTHENTICATED
-    case 403:
-      return 7;  // PERMISSION_DENIED
-    case 404:
-      return 5;  // NOT_FOUND
-    case 409:
-      return 10;  // ABORTED
-    case 413:
-    case 429:
-      return 8;  // RESOURCE_EXHAUSTED
-    case 501:
-      return 12;  // UNIMPLEMENTED
-    case 503:
-      return 14;  // UNAVAILABLE
-    case 504:
-      return 4;  // DEADLINE_EXCEEDED
-    default:
-      return 13;  // INTERNAL
-  }
-}
-
 std::optional<ApiError> read_grpc_generation(std::string_view body, GenerationRequest& out) {
   out = {};
   if (!unframe(body)) return ApiError{400, "the request is not one uncompressed gRPC message"};

@@ -11,9 +11,6 @@ namespace llmd::sim {
 inline constexpr std::string_view kGrpcGenerate = "/vllm.grpc.engine.VllmEngine/Generate";
 inline constexpr std::string_view kGrpcModelInfo = "/vllm.grpc.engine.VllmEngine/GetModelInfo";
 
-/// The grpc-status that an HTTP status of this server stands for.
-int grpc_status(int http_status);
-
 /// Reads the one framed GenerateRequest that `body` is.
 std::optional<ApiError> read_grpc_generation(std::string_view body, GenerationRequest& out);
 

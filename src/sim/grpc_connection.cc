@@ -1,6 +1,7 @@
 #include "connection.h"
 #include "grpc_api.h"
 
+#include "http/grpc_status.h"
 #include "sim/tokenizer.h"
 
 #include <array>
@@ -14,7 +15,7 @@ constexpr std::string_view kType = "application/grpc";
 }  // namespace
 
 void Connection::grpc_refuse(http::Exchange& x, const ApiError& error) {
-  const auto status = std::to_string(grpc_status(error.status));
+  const auto status = std::to_string(http::grpc_status(error.status));
   auto headers = answer_headers(kType);
   headers.push_back({"grpc-status", status});
   headers.push_back({"grpc-message", error.message});
@@ -48,7 +49,7 @@ void Connection::grpc_model_info(http::Exchange& x, std::string_view) {
 /// Ends the call that is answered, well or with `error`.
 void Connection::grpc_finish(const ApiError* error) {
   http::Exchange& x = *std::exchange(exchange_, nullptr);
-  const auto status = std::to_string(error ? grpc_status(error->status) : 0);
+  const auto status = std::to_string(error ? http::grpc_status(error->status) : 0);
   std::array<HeaderField, 2> trailers = {{{"grpc-status", status}, {"grpc-message", {}}}};
   if (error) trailers[1].value = error->message;
   x.finish(std::span(trailers).first(error ? 2 : 1));

@@ -128,6 +128,24 @@ def test_refusals_of_the_router(lab, tmp_path):
         assert list(call(channel)(generate(), timeout=20, metadata=key)) == [COMPLETE]
 
 
+def test_refusals_of_the_http_layer(lab):
+    """What is wrong with a request as HTTP is told as gRPC tells it, with an answer of headers only."""
+    front = router(lab, engine(lab), max_request_body="10Ki", body_idle_timeout="300ms")
+    with channel_to(front.port) as channel:
+        error = failing(channel, metadata=[(f"x-{i}", "1") for i in range(300)])
+        assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and error.details() == "request head too large"
+    head = [*HEAD[:3], (":path", GENERATE), *HEAD[3:], ("x-request-id", "mine")]
+    peer = Peer(front.port, take_windows=True)
+    for lines, status, message in ((("content-length", "20000"), "8", "request body too large"), (("expect", "a miracle"), "3", "unknown expectation"),
+                                   (("x-slow", "1"), "4", "the request body did not arrive in time")):
+        stream = peer.open([*head, lines])
+        got = dict(peer.until(h2.events.ResponseReceived, stream).headers)
+        assert (got[":status"], got["grpc-status"], got["grpc-message"], got["x-request-id"]) == ("200", status, message, "mine")
+        peer.until(h2.events.StreamEnded, stream)
+        eventually("it is logged", lambda: f'"error":"{message}"' in front.log())
+    peer.sock.close()
+
+
 def test_servers_that_are_gone(lab):
     server = engine(lab)
     other = engine(lab)

@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM leave no process and no half answer."""
 
+import json
 import os
 import pathlib
 import re
@@ -10,6 +11,7 @@ import threading
 
 import pytest
 
+from h2_peer import Peer
 from process import BINARY, eventually, free_ports, http_ok
 from upstream import answer
 from wire import Wire, chat_body, request
@@ -64,14 +66,21 @@ def test_new_connections_are_refused_while_draining(lab):
 
 
 def test_the_grace_period_has_an_end(lab):
+    """What is cut off is not the client's doing, and the log says so."""
     sim = lab.sim(inter_token_latency="1s")
     router = lab.router(endpoint=sim.urls, shutdown_grace="300ms")
+    body = chat_body(stream=True, max_tokens=200, ignore_eos=True)
+    peer = Peer(router.port)
     with Wire(router.port) as wire:
-        wire.send(request(chat_body(stream=True, max_tokens=200, ignore_eos=True)))
-        eventually("under way", lambda: router.value("llm_d_epp_request_running") == 1)
+        wire.send(request(body))
+        peer.send(peer.open([(":method", "POST"), (":scheme", "http"), (":authority", "gw"), (":path", "/v1/chat/completions")]), body, end=True)
+        eventually("under way", lambda: router.value("llm_d_epp_request_running") == 2)
         router.stop(seconds=20)
         response = wire.read()
         assert response is None or not response.complete
+    peer.sock.close()
+    aborted = [json.loads(line) for line in router.log().splitlines() if '"request aborted"' in line]
+    assert [(line["cause"], line["state"]) for line in aborted] == [("shutdown", "responding")] * 2
 
 
 def test_draining_fails_readiness_first_and_serves_on(lab):

@@ -115,7 +115,8 @@ void ExtProcCall::on_half_close() {
 /// Proxies end a stream by resetting it, also when all is well.
 void ExtProcCall::on_abort(StatusCode why) {
   if (why == StatusCode::kCancelled && answered_ && !session_.active()) why = StatusCode::kOk;
-  end_session(schedule::EndCause::kClientDisconnect);
+  end_session(why == StatusCode::kUnavailable ? schedule::EndCause::kShutdown
+                                              : schedule::EndCause::kClientDisconnect);
   state_ = State::kDone;
   shared_.metrics.ended(why, shared_.loop.turn_time() - opened_);
 }

@@ -10,10 +10,6 @@
 
 namespace llmd::frontend {
 
-/// The number of grpc-status that an HTTP status of ours means to a gRPC client (the table of
-/// docs/router.md).
-int grpc_status(int http_status);
-
 /// The body of one gRPC request on its way to a server. Its first message is kept whole until the
 /// request ends, since it decides where the request goes and may have to be sent again; what
 /// follows is passed on as it comes, and no faster than the server takes it. Threading: one loop.

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/text.h"
+#include "http/grpc_status.h"
 
 #include "grpc/header_values.h"
 #include <algorithm>
@@ -48,6 +49,29 @@ route::UpstreamFailure translate(http::Failure failure) {
       break;
   }
   return route::UpstreamFailure::kProtocol;
+}
+
+bool is_grpc(const http::RequestHead& head) {
+  return head.http2 && head.headers.get("content-type").starts_with("application/grpc");
+}
+
+schedule::EndCause translate(http::AbortCause cause) {
+  switch (cause) {
+    case http::AbortCause::kClientGone:
+      return schedule::EndCause::kClientDisconnect;
+    case http::AbortCause::kClientStalled:
+      return schedule::EndCause::kClientStalled;
+    case http::AbortCause::kShutdown:
+      return schedule::EndCause::kShutdown;
+    case http::AbortCause::kBadRequest:
+      break;
+  }
+  return schedule::EndCause::kError;
+}
+
+Code code_of(int status) {
+  if (status >= 500) return status == 503 ? Code::kServiceUnavailable : Code::kInternal;
+  return status == 413 || status == 431 ? Code::kResourceExhausted : Code::kBadRequest;
 }
 
 bool is_among(std::span<const HeaderField> fields, std::string_view name) {
@@ -114,7 +138,7 @@ void ProxyHandler::on_request(http::Exchange& exchange) {
 
 /// Prepares for a gRPC request, if it is one. False: it is refused.
 bool ProxyHandler::begin_grpc(const http::RequestHead& head) {
-  if (!head.headers.get("content-type").starts_with("application/grpc")) return true;
+  if (!is_grpc(head)) return true;
   grpc_ = std::make_unique<GrpcRelay>(loop_.http2_client, *this, *loop_.budget);
   exchange_->stream_body();
   const auto timeout = head.headers.find("grpc-timeout");
@@ -125,37 +149,27 @@ bool ProxyHandler::begin_grpc(const http::RequestHead& head) {
     return false;
   }
   grpc_->deadline.arm(*limit, [this] {
-    if (exchange_->ended()) return;
-    abort_call();
-    session_.on_abort();
-    end_grpc(504, "the deadline has passed");
+    if (!exchange_->ended()) session_.refuse(504, {Code::kUnknown, "the deadline has passed", {}});
   });
   return true;
 }
 
 void ProxyHandler::take_grpc(std::string_view data, bool last) {
-  const auto refuse = [this](int status, std::string_view message) {
-    abort_call();
-    session_.on_abort(schedule::EndCause::kError);
-    end_grpc(status, message);
-  };
   switch (grpc_->take(*exchange_, data, last, loop_.options.body_bytes_max)) {
     case GrpcRelay::Next::kMore:
       return;
     case GrpcRelay::Next::kDecide:
       return session_.on_end(grpc_->first());
     case GrpcRelay::Next::kTooLarge:
-      return refuse(413, "request message too large");
+      return session_.refuse(413, {code_of(413), "request message too large", {}});
     case GrpcRelay::Next::kNoMemory:
-      return refuse(503, "too many request bytes are buffered");
+      return session_.refuse(503, {code_of(503), "too many request bytes are buffered", {}});
   }
 }
 
-/// Ends a gRPC answer, begun or not, with a status of our own.
+/// Ends a gRPC answer that has begun with a status of our own.
 void ProxyHandler::end_grpc(int status, std::string_view message) {
-  if (!exchange_->started())
-    return answer_error(status, message, {}, {}, exchange_->head().headers.get(kRequestId));
-  const auto code = std::to_string(grpc_status(status));
+  const auto code = std::to_string(http::grpc_status(status));
   text_ = grpc::percent_encoded(message);
   headers_.assign({{"grpc-status", code}, {"grpc-message", text_}});
   exchange_->finish(headers_);
@@ -237,9 +251,20 @@ void ProxyHandler::on_request_drained() {
   exchange_->resume_body();
 }
 
-void ProxyHandler::on_abort(http::Exchange&) {
+void ProxyHandler::on_refused(http::Exchange& exchange, int status, std::string_view what) {
+  if (!session_.active()) {
+    exchange_ = &exchange;
+    credentials_ = loop_.credentials;
+    client_ = nullptr;
+    heard_ = heard(exchange.head().headers);
+    session_.on_headers(exchange.head().target, heard_, false);
+  }
+  session_.refuse(status, {code_of(status), std::string(what), {}});
+}
+
+void ProxyHandler::on_abort(http::Exchange&, http::AbortCause cause) {
   abort_call();
-  session_.on_abort();
+  session_.on_abort(translate(cause));
 }
 
 void ProxyHandler::forward(const route::Forward& forward) {
@@ -307,8 +332,9 @@ void ProxyHandler::reply(const route::Reply& reply) {
 void ProxyHandler::answer_error(int status, std::string_view message, std::string_view type,
                                 std::string_view drop_reason, std::string_view request_id) {
   headers_.clear();
-  const auto code = grpc_ ? std::to_string(grpc_status(status)) : std::string();
-  if (grpc_) {
+  const bool grpc = is_grpc(exchange_->head());
+  const auto code = grpc ? std::to_string(http::grpc_status(status)) : std::string();
+  if (grpc) {
     text_ = grpc::percent_encoded(message);
     headers_.assign(
         {{"content-type", "application/grpc"}, {"grpc-status", code}, {"grpc-message", text_}});
@@ -322,7 +348,7 @@ void ProxyHandler::answer_error(int status, std::string_view message, std::strin
   }
   if (!drop_reason.empty()) headers_.push_back({kDropReason, drop_reason});
   if (!request_id.empty()) headers_.push_back({kRequestId, request_id});
-  if (grpc_)
+  if (grpc)
     exchange_->respond(200, headers_, {});
   else
     exchange_->respond(status, headers_, text_);

@@ -60,7 +60,8 @@ class ProxyHandler final : public http::RequestHandler,
   void on_body(http::Exchange& exchange, std::string_view body) override;
   void on_request_end(http::Exchange& exchange, std::string_view body) override;
   void on_writable(http::Exchange& exchange) override;
-  void on_abort(http::Exchange& exchange) override;
+  void on_refused(http::Exchange& exchange, int status, std::string_view what) override;
+  void on_abort(http::Exchange& exchange, http::AbortCause cause) override;
 
   void forward(const route::Forward& forward) override;
   void reply(const route::Reply& reply) override;

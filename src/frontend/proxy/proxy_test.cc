@@ -183,7 +183,13 @@ TEST_F(ProxyTest, RefusesBodiesBeyondTheLimit) {
   Wire client = connect();
   client.send(kPost);
   EXPECT_TRUE(client.sees_end(loop));
-  EXPECT_TRUE(client.seen().starts_with("HTTP/1.1 413 "));
+  EXPECT_TRUE(client.seen().starts_with(
+      "HTTP/1.1 413 Content Too Large\r\nContent-Type: application/json\r\nx-request-id: r1\r\n"))
+      << client.seen();
+  EXPECT_TRUE(client.seen().ends_with(
+      "{\"error\":{\"message\":\"request body too large\",\"type\":\"ResourceExhausted\","
+      "\"param\":null,\"code\":413}}"))
+      << client.seen();
 }
 
 TEST_F(ProxyTest, LetsTheSessionReplyWhenTheEndpointFailsBeforeItsHead) {
@@ -332,8 +338,6 @@ TEST_F(ProxyTest, DropsAnOfferOfH2c) {
 }
 
 TEST_F(ProxyTest, PassesControlsOnUnlessClientsAreUntrusted) {
-  EXPECT_EQ(forwarded("x-llm-d-inference-objective: o\r\nX-Gateway-Inference-Fairness-Id: f\r\n"),
-            "x-llm-d-inference-objective: o\r\nX-Gateway-Inference-Fairness-Id: f\r\n");
   ProxyOptions wary;
   wary.untrusted_clients = true;
   start(wary);
@@ -343,7 +347,10 @@ TEST_F(ProxyTest, PassesControlsOnUnlessClientsAreUntrusted) {
           "x-llm-d-inference-fairness-id: f\r\nx-gateway-inference-fairness-id: f\r\n"
           "x-llm-d-model-name-rewrite: m\r\nx-gateway-model-name-rewrite: m\r\nX-Other: y\r\n"),
       "X-Other: y\r\n");
+  start({});
   EXPECT_EQ(metrics.render().find("fairness_id=\"f\""), std::string::npos);
+  EXPECT_EQ(forwarded("x-llm-d-inference-objective: o\r\nX-Gateway-Inference-Fairness-Id: f\r\n"),
+            "x-llm-d-inference-objective: o\r\nX-Gateway-Inference-Fairness-Id: f\r\n");
 }
 
 CredentialsPtr credentials(std::string_view client_keys, std::string upstream = {}) {

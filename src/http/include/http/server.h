@@ -89,10 +89,18 @@ class Exchange {
   ~Exchange() = default;
 };
 
+/// Why an exchange is over before its answer was.
+enum class AbortCause : uint8_t {
+  kClientGone,     // it has closed, or reset the stream
+  kClientStalled,  // it has taken nothing of its answer for ServerOptions::write_timeout
+  kBadRequest,     // no more of its request can be taken
+  kShutdown,       // the server ends
+};
+
 /// Answers the requests of one HTTP/1.1 connection, one after the other, or the one of an HTTP/2
 /// stream. Destroyed when the connection, or the stream, has ended. Calls per exchange, in order:
 /// on_request, on_body*, on_request_end; on_writable whenever unsent bytes have gone out; on_abort
-/// at most once, last.
+/// or on_refused at most once, last.
 ///
 /// The next request of a connection is announced only after the call in which the last answer was
 /// completed has returned to the loop.
@@ -112,8 +120,15 @@ class RequestHandler {
   virtual void on_request_end(Exchange& exchange, std::string_view body) = 0;
   /// All bytes written have been taken by the socket after write() had returned false.
   virtual void on_writable(Exchange&) {}
-  /// The client has gone, a time-out has passed or the server stops: the exchange is over.
-  virtual void on_abort(Exchange&) {}
+  /// No more of the request can be taken: it is too large, too slow or malformed, or there is no
+  /// room for it. `status` and `what` are for its client. With HTTP/2, and for a body that is known
+  /// to be too large, this may come in place of on_request(). May respond(); whoever does not
+  /// leaves that to the server.
+  virtual void on_refused(Exchange& exchange, int /*status*/, std::string_view /*what*/) {
+    on_abort(exchange, AbortCause::kBadRequest);
+  }
+  /// The exchange is over, and nothing can be answered.
+  virtual void on_abort(Exchange&, AbortCause) {}
 };
 
 struct ServerOptions {

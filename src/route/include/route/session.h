@@ -108,6 +108,9 @@ class Session {
   /// (reply()); see RetryOptions. After the head: the front end shows the break to the client, and
   /// the session ends with cause error.
   void on_upstream_failed(UpstreamFailure failure);
+  /// The front end cannot take the request, or no more of it: ends it with a reply() of `status`
+  /// that says the error as it is. Legal from on_headers() on.
+  void refuse(int status, const Error& error);
   /// The client is gone or the front end gives up. Legal in every state; nothing is emitted
   /// afterwards.
   void on_abort(schedule::EndCause cause = schedule::EndCause::kClientDisconnect);

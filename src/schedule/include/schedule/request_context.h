@@ -102,7 +102,14 @@ struct Report {
 };
 
 /// Why a response ended.
-enum class EndCause : uint8_t { kNatural, kClientDisconnect, kEvicted, kError };
+enum class EndCause : uint8_t {
+  kNatural,
+  kClientDisconnect,
+  kClientStalled,  // it took nothing of its answer for too long
+  kEvicted,
+  kShutdown,
+  kError,
+};
 
 /// Everything one request's decision and its later hooks may see. Lives in the session, its spans
 /// in the session's arena; valid from admission to the end of the response. Threading: the
