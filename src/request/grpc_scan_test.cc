@@ -128,6 +128,54 @@ TEST(VllmGrpc, TheLastInputCountsAndRepeatedOnesAreMerged) {
   EXPECT_EQ(replaced.tokens(), (std::vector<uint32_t>{2}));
 }
 
+TEST(VllmGrpc, ReadsMedia) {
+  const auto media = proto([](ProtoWriter& w) {
+    w.bytes(1, "pixels");
+    for (const auto& [offset, length] : {std::pair{1, 2}, {300, 576}, {900, 1}})
+      w.message(5, [&] {
+        w.varint(1, static_cast<uint64_t>(offset));
+        w.varint(2, static_cast<uint64_t>(length));
+      });
+    w.bytes(6, "first");
+    w.bytes(6, "second");
+  });
+  const auto request = [&](uint32_t input, std::string_view content) {
+    return framed(proto([&](ProtoWriter& w) {
+      w.bytes(7, media);
+      w.bytes(input, content);
+    }));
+  };
+  const Scanned got(scan_vllm_grpc, kGenerate, request(2, tokenized({1, 2})));
+  ASSERT_TRUE(got.view) << got.error();
+  std::string text;
+  for (const auto& [modality, hash, offset, length] : got.view->prompts[0].media)
+    text.append(modality_name(modality)).append(" ").append(hash) +=
+        "@" + std::to_string(offset) + "+" + std::to_string(length) + " ";
+  EXPECT_EQ(text, "image first@1+2 image second@300+576 image @900+1 ");
+  EXPECT_TRUE(
+      Scanned(scan_vllm_grpc, kGenerate, request(3, "text")).view->prompts[0].media.empty());
+}
+
+TEST(VllmGrpc, RefusesMediaThatAreMalformedOrTooMany) {
+  const auto with = [](std::string_view media) {
+    return Scanned(scan_vllm_grpc, kGenerate, framed(proto([&](ProtoWriter& w) {
+                     w.bytes(2, tokenized({1}));
+                     w.bytes(7, media);
+                   })))
+        .error();
+  };
+  EXPECT_EQ(with("\x2a\x02\x08\xff"), kMalformed);
+  EXPECT_EQ(with("\x2a\x05"), kMalformed);
+  std::string places, hashes;
+  for (size_t i = 0; i < kMediaMax; ++i) {
+    places += "\x2a\0"s;
+    hashes += "\x32\0"s;
+  }
+  EXPECT_EQ(with(places + hashes), "");
+  EXPECT_EQ(with(places + "\x2a\0"s), "more than 65536 media");
+  EXPECT_EQ(with(hashes + "\x32\0"s), "more than 65536 media");
+}
+
 TEST(VllmGrpc, ReadsEmbedRequests) {
   const Scanned got(scan_vllm_grpc, kEmbed, framed(proto([](ProtoWriter& w) {
                       w.bytes(1, "id");

@@ -257,9 +257,7 @@ class ChatScan final : public JsonBodyScan {
       case BlockType::kRemoteAudio:
         return media_piece(Modality::kAudio, content, audio_tokens({}));
       default:
-        Piece video = media_piece(Modality::kVideo, content, video_tokens({}));
-        video.video = true;
-        return video;
+        return media_piece(Modality::kVideo, content, video_tokens({}));
     }
   }
 

@@ -230,7 +230,7 @@ TEST(ChatScan, ReadsMediaAsPlaceholders) {
   EXPECT_EQ(pieces[2].token, 0x6ee1cebau);
   EXPECT_EQ(pieces[2].count, 225u);
   EXPECT_EQ(pieces[3].count, 4500u);
-  EXPECT_TRUE(pieces[3].video);
+  EXPECT_EQ(pieces[3].modality, Modality::kVideo);
   EXPECT_EQ(pieces[4].count, 2u);
   EXPECT_EQ(pieces[4].text, "abcdefghwav");
   EXPECT_EQ(pieces[5].text, "https://example.com/a.wav");

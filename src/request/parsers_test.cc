@@ -77,7 +77,7 @@ TEST_F(Parsers, AnthropicParserLeavesTokenCountingUnread) {
   }
 }
 
-TEST_F(Parsers, GenerateParserReadsHashesOfMedia) {
+TEST_F(Parsers, GenerateParserReadsMedia) {
   const Parser& vllm = make(vllmhttp_parser());
   const auto parse = [&](std::string_view features) {
     const std::string body = R"({"token_ids":[1],"features":)" + std::string(features) + "}";
@@ -88,22 +88,43 @@ TEST_F(Parsers, GenerateParserReadsHashesOfMedia) {
     const auto view = parse(features);
     if (!view) return view.error().message;
     std::string text;
-    for (const auto& [modality, hash] : view->prompts[0].media)
-      text += std::string(modality_name(modality)) + ":" + std::string(hash) + " ";
+    for (const auto& [modality, hash, offset, length] : view->prompts[0].media) {
+      text += std::string(modality_name(modality)) + ":" + std::string(hash);
+      if (length > 0) text += "@" + std::to_string(offset) + "+" + std::to_string(length);
+      text += " ";
+    }
     return text;
   };
   EXPECT_EQ(media(R"({"mm_hashes":{"image":["a","b\u0041",null,""],"video":["c"],"other":["d"]},)"
                   R"("mm_placeholders":{"image":[{"offset":0,"length":4}]}})"),
-            "image:a image:bA video:c ");
+            "image:a@0+4 image:bA video:c ");
+  EXPECT_EQ(
+      media(R"({"mm_placeholders":{"video":[{"length":9,"offset":7}],"image":[null,)"
+            R"({"offset":4294967295,"length":2,"is_embed":null}]},"mm_hashes":{"image":["a"]}})"),
+      "image:a image:@4294967295+2 video:@7+9 ");
   EXPECT_EQ(media(R"({"mm_hashes":{"image":["a"]},"mm_hashes":{"audio":["b"]}})"), "audio:b ");
-  for (const auto* none :
-       {"null", "{}", R"({"mm_hashes":null})", R"({"mm_hashes":{"image":null}})"})
+  EXPECT_EQ(media(R"({"mm_hashes":{"image":["a"],"image":["b"]},"mm_placeholders":{"image":[)"
+                  R"({"offset":1,"length":1}],"image":null}})"),
+            "image:b ");
+  for (const auto* none : {"null", "{}", R"({"mm_hashes":null})", R"({"mm_hashes":{"image":null}})",
+                           R"({"mm_placeholders":{"image":[{}]}})"})
     EXPECT_EQ(media(none), "") << none;
   for (const auto* bad : {"[]", R"({"mm_hashes":[]})", R"({"mm_hashes":{"image":"a"}})",
                           R"({"mm_hashes":{"audio":[1]}})"})
     EXPECT_EQ(media(bad),
               "invalid generate request: features.mm_hashes must be lists of strings by modality")
         << bad;
+  for (const auto* bad : {"[]", R"({"image":{}})", R"({"image":[1]})", R"({"audio":[[]]})",
+                          R"({"video":[{"offset":-1}]})", R"({"image":[{"length":1.5}]})",
+                          R"({"image":[{"length":4294967296}]})", R"({"image":[{"offset":"1"}]})"})
+    EXPECT_EQ(
+        media(R"({"mm_placeholders":)" + std::string(bad) + "}"),
+        "invalid generate request: features.mm_placeholders must be lists of {offset, length} "
+        "by modality")
+        << bad;
+  std::string many = R"({"mm_hashes":{"image":["")";
+  for (size_t i = 0; i < kMediaMax; ++i) many += ",\"\"";
+  EXPECT_EQ(media(many + "]}}"), "invalid generate request: more than 65536 media");
 }
 
 TEST_F(Parsers, GenerateParsersReadTokenIds) {

@@ -49,16 +49,20 @@ bool read_ids(std::string_view tokenized, ArenaList<uint32_t>& ids) {
   return reader.ok();
 }
 
-/// GenerateRequest{oneof {2 tokenized, 3 text}, 4 SamplingParams{8 max_tokens}, 5 stream}, or
+/// GenerateRequest{oneof {2 tokenized, 3 text}, 4 SamplingParams{8 max_tokens}, 5 stream, 7
+/// MultimodalInputs{5 repeated PlaceholderRange{1 offset, 2 length}, 6 repeated hashes}}, or
 /// EmbedRequest{2 tokenized}. A message that is repeated is merged with what came before.
 class VllmScan final : public BodyScan {
  public:
-  VllmScan(Method method, Arena& arena) : arena_(arena), method_(method), ids_(arena) {}
+  VllmScan(Method method, Arena& arena)
+      : arena_(arena), method_(method), ids_(arena), media_(arena), hashes_(arena) {}
   void feed(std::string_view) override {}
 
   Result<RequestView> finish(std::string_view body) override {
     const auto message = grpc_message(body, arena_);
     if (!message || !read(*message)) return malformed();
+    if (media_.size() > kMediaMax || hashes_.size() > kMediaMax)
+      return fail(Code::kBadRequest, "more than 65536 media");
     if (method_ == Method::kEmbed && input_ != Input::kTokenized)
       return fail(Code::kBadRequest, "missing tokenized input in EmbedRequest");
     if (input_ == Input::kNone) return fail(Code::kBadRequest, "not supported request inputType");
@@ -69,6 +73,9 @@ class VllmScan final : public BodyScan {
     const auto prompts = arena_.array<Prompt>(1);
     if (input_ == Input::kTokenized) {
       prompts[0].token_ids = ids_.view();
+      const size_t known = std::min(media_.size(), hashes_.size());
+      for (size_t i = 0; i < known; ++i) media_[i].hash = hashes_[i];
+      prompts[0].media = media_.view();
     } else {
       const auto pieces = arena_.array<Piece>(1);
       pieces[0].text = text_;
@@ -98,6 +105,8 @@ class VllmScan final : public BodyScan {
         if (!read_sampling(reader.bytes())) return false;
       } else if (reader.key() == proto_varint(5)) {
         stream_ = reader.number() != 0;
+      } else if (reader.key() == proto_bytes(7)) {
+        if (!read_media(reader.bytes())) return false;
       }
     }
     return reader.ok();
@@ -110,6 +119,25 @@ class VllmScan final : public BodyScan {
     return reader.ok();
   }
 
+  /// Its places and its hashes, in the same order. What they are the message does not say: images.
+  bool read_media(std::string_view inputs) {
+    codec::ProtoReader reader(inputs);
+    while (reader.next()) {
+      if (reader.key() == proto_bytes(6) && hashes_.size() <= kMediaMax)
+        hashes_.push_back(reader.bytes());
+      if (reader.key() != proto_bytes(5) || media_.size() > kMediaMax) continue;
+      media_.push_back({});
+      MediaHash& place = media_.back();
+      codec::ProtoReader range(reader.bytes());
+      while (range.next()) {
+        if (range.key() == proto_varint(1)) place.offset = static_cast<uint32_t>(range.number());
+        if (range.key() == proto_varint(2)) place.length = static_cast<uint32_t>(range.number());
+      }
+      if (!range.ok()) return false;
+    }
+    return reader.ok();
+  }
+
   Arena& arena_;
   const Method method_;
   Input input_ = Input::kNone;
@@ -117,6 +145,8 @@ class VllmScan final : public BodyScan {
   std::optional<int64_t> max_tokens_;
   std::string_view text_;
   ArenaList<uint32_t> ids_;
+  ArenaList<MediaHash> media_;
+  ArenaList<std::string_view> hashes_;
 };
 
 /// GenerateResponse{oneof {1 chunk{2 prompt, 3 completion, 4 cached}, 2 complete{3, 4, 5}}} or

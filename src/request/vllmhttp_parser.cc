@@ -19,12 +19,25 @@ constexpr codec::JsonField kFields[] = {
     {kIds, codec::kJsonElement, kId},
     {kSampling, "max_tokens", kCapFirst},
     {kFeatures, "mm_hashes", kHashes},
+    {kFeatures, "mm_placeholders", kPlaces},
     {kHashes, "image", kFirstList},
     {kHashes, "audio", kFirstList + 1},
     {kHashes, "video", kFirstList + 2},
     {kFirstList, codec::kJsonElement, kFirstHash},
     {kFirstList + 1, codec::kJsonElement, kFirstHash + 1},
     {kFirstList + 2, codec::kJsonElement, kFirstHash + 2},
+    {kPlaces, "image", kFirstPlaces},
+    {kPlaces, "audio", kFirstPlaces + 1},
+    {kPlaces, "video", kFirstPlaces + 2},
+    {kFirstPlaces, codec::kJsonElement, kFirstPlace},
+    {kFirstPlaces + 1, codec::kJsonElement, kFirstPlace + 1},
+    {kFirstPlaces + 2, codec::kJsonElement, kFirstPlace + 2},
+    {kFirstPlace, "offset", kOffset},
+    {kFirstPlace, "length", kLength},
+    {kFirstPlace + 1, "offset", kOffset},
+    {kFirstPlace + 1, "length", kLength},
+    {kFirstPlace + 2, "offset", kOffset},
+    {kFirstPlace + 2, "length", kLength},
 };
 constexpr codec::JsonSchema kSchema(kFields);
 
@@ -39,8 +52,8 @@ class VllmGenerateScan final : public GenerateScan {
     constexpr size_t kShownBytes = 40;
     const auto [begin, end] = bad_element();
     if (refused()) return JsonBodyScan::refusal(body);
-    if (bad_media())
-      return "invalid generate request: features.mm_hashes must be lists of strings by modality";
+    if (!bad_media().empty())
+      return arena_.copy("invalid generate request: " + std::string(bad_media()));
     if (state() == Ids::kNoList) return "invalid generate request: token_ids must be an array";
     if (state() == Ids::kBadElement)
       return arena_.copy("invalid generate request: token_ids[" + std::to_string(bad_index()) +

@@ -246,6 +246,21 @@ def test_the_simulator_behind_the_router(lab):
     eventually("usage is read", lambda: used(front, "input") == 99 + 2)
 
 
+def test_calls_with_the_same_image_go_to_the_server_that_has_encoded_it(lab):
+    front = lab.router([engine(lab).url for _ in range(4)], config_text=CONFIG + """plugins: [{type: mm-embeddings-cache-scorer}, {type: max-score-picker}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: mm-embeddings-cache-scorer}, {pluginRef: max-score-picker}]}]
+""")
+    with channel_to(front.port) as channel:
+        def server_of(image):
+            media = data(5, number(1, 1) + number(2, 576)) + data(6, image)
+            _, details = call(channel, kind="unary_unary").with_call(generate() + data(7, media), timeout=20)
+            return dict(details.initial_metadata())["x-llm-d-served-endpoint"]
+        homes = {image: server_of(image) for image in (b"cat", b"dog", b"bird", b"fish")}
+        assert len(set(homes.values())) > 1
+        for image, home in list(homes.items()) * 3:
+            assert server_of(image) == home
+
+
 def test_calls_with_a_common_prefix_go_to_one_server(lab):
     front = lab.router([engine(lab).url for _ in range(4)], config_text=CONFIG + """plugins: [{type: prefix-cache-scorer}, {type: max-score-picker}]
 schedulingProfiles: [{name: default, plugins: [{pluginRef: prefix-cache-scorer}, {pluginRef: max-score-picker}]}]

@@ -211,7 +211,8 @@ class MmEmbeddingsCacheProducer final : public schedule::Producer, public schedu
     for (const auto& prompt : context.request->prompts) {
       for (const auto& piece : prompt.pieces)
         if (piece.kind == request::Piece::Kind::kPlaceholder) add(piece.modality, piece.token);
-      for (const auto& media : prompt.media) add(media.modality, fleet::detail_key(media.hash));
+      for (const auto& media : prompt.media)
+        if (!media.hash.empty()) add(media.modality, fleet::detail_key(media.hash));
     }
     std::ranges::sort(items.view());
     const auto repeated = std::ranges::unique(items.view());

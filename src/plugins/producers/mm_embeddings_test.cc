@@ -117,7 +117,8 @@ TEST_F(MediaTest, CountsByModality) {
 
 TEST_F(MediaTest, RemembersMediaThatCameAsHashes) {
   configure();
-  const request::MediaHash hashes[] = {{request::Modality::kAudio, "a"}};
+  const request::MediaHash hashes[] = {{request::Modality::kAudio, "a"},
+                                       {request::Modality::kImage, "", 3, 10}};
   prompt_ = {.token_ids = {}, .media = hashes, .pieces = {}};
   view_.prompts = {&prompt_, 1};
   for (const Doubles& expected : {Doubles{0, 0, 0}, Doubles{0, 1, 0}}) {

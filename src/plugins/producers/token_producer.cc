@@ -32,8 +32,13 @@ std::optional<request::VideoHints> video_hints(HeaderView headers) {
   return timed || sized ? std::optional(hints) : std::nullopt;
 }
 
+bool is_video(const request::Piece& piece) {
+  return piece.kind == request::Piece::Kind::kPlaceholder &&
+         piece.modality == request::Modality::kVideo;
+}
+
 bool has_video(const Prompt& prompt) {
-  return std::ranges::any_of(prompt.pieces, &request::Piece::video);
+  return std::ranges::any_of(prompt.pieces, is_video);
 }
 
 /// Gives the request's videos as many tokens as `hints` say.
@@ -45,7 +50,7 @@ void resize_videos(RequestContext& context, const request::VideoHints& hints) {
     auto pieces = context.arena.array<request::Piece>(prompt.pieces.size());
     std::ranges::copy(prompt.pieces, pieces.begin());
     for (auto& piece : pieces)
-      if (piece.video) piece.count = request::video_tokens(hints);
+      if (is_video(piece)) piece.count = request::video_tokens(hints);
     prompt.pieces = pieces;
   }
   auto* view = context.arena.make<request::RequestView>(*context.request);

@@ -18,8 +18,11 @@ constexpr std::string_view kSize = "x-llm-d-video-resolution";
 uint32_t count_of(std::vector<HeaderField> headers, bool video = true) {
   Harness harness(1);
   const auto& producer = harness.make<schedule::Producer>(token_producer());
-  const Piece pieces[] = {{.text = "what is it?", .bytes = 11},
-                          {.kind = Piece::Kind::kPlaceholder, .count = 4500, .video = video}};
+  const Piece pieces[] = {
+      {.text = "what is it?", .bytes = 11},
+      {.kind = Piece::Kind::kPlaceholder,
+       .modality = video ? request::Modality::kVideo : request::Modality::kImage,
+       .count = 4500}};
   const request::Prompt prompt{.pieces = pieces};
   request::RequestView view;
   view.prompts = {&prompt, 1};

@@ -38,15 +38,18 @@ struct Piece {
   size_t bytes = 0;  // length in the prompt's byte stream: text.size() for kBytes, the unescaped
                      // length for kEscaped
   uint32_t token = 0;
-  uint32_t count = 0;
-  bool video = false;  // kPlaceholder: `count` is a guess that headers may correct
+  uint32_t count = 0;  // of a video: a guess that headers may correct
 };
 
 /// An image, audio or video among the client's token ids, by the hash that it has for it.
 struct MediaHash {
   Modality modality = Modality::kImage;
-  std::string_view hash;
+  std::string_view hash;  // "": none
+  uint32_t offset = 0;    // of its first token, in tokens
+  uint32_t length = 0;    // in tokens; 0: the client does not say where it stands
 };
+/// A request with more media among its token ids is refused.
+inline constexpr size_t kMediaMax = 65536;
 
 /// One independent prompt: either token ids given by the client, or pieces of text.
 struct Prompt {
