@@ -78,7 +78,8 @@ def test_a_bodyless_request_is_tried_again(lab):
 
 
 def test_servers_that_close_kept_connections_lose_nothing(lab):
-    """No `Connection: close` announces it, so some requests meet a closing connection."""
+    """No `Connection: close` announces it, so some requests meet a closing connection. Where the server waits so long with
+    closing that its system acknowledges such a request (40 ms), the server may have read it: it is answered with 503, not sent again."""
     def script(connection, received):
         connection.sock.sendall(answer())
         return False
@@ -98,8 +99,10 @@ def test_servers_that_close_kept_connections_lose_nothing(lab):
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert collections.Counter(statuses) == {200: 400}
-    assert sum(len(s.requests) for s in servers) == 400, "a request was sent twice"
+    acknowledged = int(failures(router, "reset"))
+    assert acknowledged < 20
+    assert collections.Counter(statuses) == collections.Counter([200] * (400 - acknowledged) + [503] * acknowledged)
+    assert sum(len(s.requests) for s in servers) == 400 - acknowledged, "a request was sent twice"
     assert router.value("llmd_fleet_ejections_total", cause="connect") == 0, "a stale connection is no fault"
     eventually("all gauges are zero", lambda: idle(router))
 
