@@ -5,6 +5,17 @@
 
 namespace llmd::route {
 
+std::span<const HeaderField> forwarded_headers(schedule::RequestContext& c, bool made_request_id,
+                                               std::string_view traceparent) {
+  const auto by_plugins = c.request_headers.fields();
+  auto set = c.arena.array<HeaderField>(2 + by_plugins.size());
+  std::ranges::copy(by_plugins, set.begin());
+  size_t n = by_plugins.size();
+  if (made_request_id) set[n++] = {"x-request-id", c.request_id};
+  if (!traceparent.empty()) set[n++] = {"traceparent", traceparent};
+  return set.first(n);
+}
+
 bool read_head(schedule::RequestContext& c, std::string_view target, HeaderView headers,
                const request::Objects* objects) {
   c.path = path_of(target);

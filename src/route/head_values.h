@@ -36,6 +36,11 @@ inline bool wants_cached(HeaderView headers) {
   return false;
 }
 
+/// What is set on the request's head on its way to an endpoint: headers of plugins, an id of ours,
+/// the trace context.
+std::span<const HeaderField> forwarded_headers(schedule::RequestContext& c, bool made_request_id,
+                                               std::string_view traceparent);
+
 /// Sets what a request's head says of it: path, fairness id, priority and id. False: it had no id
 /// that can be kept, and got one of ours. `objects` may be null.
 bool read_head(schedule::RequestContext& c, std::string_view target, HeaderView headers,

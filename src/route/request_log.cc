@@ -22,16 +22,16 @@ std::string_view cause_name(EndCause cause) {
 
 }  // namespace
 
-std::string_view describe(EndCause cause) {
+Error describe(EndCause cause) {
   switch (cause) {
     case EndCause::kClientDisconnect:
-      return "the client left";
+      return {Code::kUnknown, "the client left", {}};
     case EndCause::kClientStalled:
-      return "the client took nothing of its answer";
+      return {Code::kUnknown, "the client took nothing of its answer", {}};
     case EndCause::kShutdown:
-      return "cut off by the shutdown";
+      return {Code::kServiceUnavailable, "cut off by the shutdown", {}};
     default:
-      return "ended early";
+      return {Code::kUnknown, "ended early", {}};
   }
 }
 
@@ -62,6 +62,21 @@ void log_refused(const schedule::RequestContext& c, const request::RequestView& 
                                 {"status", status},
                                 {"reason", reason},
                                 {"error", error}});
+}
+
+void log_degraded(const schedule::RequestContext& c, std::string_view plugin,
+                  std::string_view why) {
+  log::warn("producer failed; scheduling without its data",
+            {{"plugin", plugin}, {"x-request-id", c.request_id}, {"error", why}});
+}
+
+void log_retried(const schedule::RequestContext& c, const fleet::Endpoint& endpoint,
+                 UpstreamFailure failure, size_t tries) {
+  log::info("endpoint failed, trying again", {{"x-request-id", c.request_id},
+                                              {"endpoint", endpoint.host_port()},
+                                              {"cause", failure_name(failure)},
+                                              {"try", tries},
+                                              {"seconds", seconds(c.clock.now() - c.received)}});
 }
 
 void log_aborted(const schedule::RequestContext& c, const request::RequestView& view,

@@ -1,18 +1,17 @@
 #include "route/session.h"
 
+#include "candidate_search.h"
 #include "decision_keeper.h"
 #include "head_values.h"
 #include "model_choice.h"
+#include "open_request.h"
 #include "request_log.h"
 #include "request_probe.h"
 #include "request_trace.h"
 #include "response_meter.h"
 #include "session_states.h"
-#include "subset.h"
 #include "suspension.h"
 
-#include "base/check.h"
-#include "base/log.h"
 #include "route/director.h"
 #include "schedule/pipeline.h"
 #include "schedule/stopwatch.h"
@@ -53,7 +52,6 @@ struct Session::Impl final : Suspendable {
   bool running = false;
   int response_status = 0;
   Attempts attempts;
-  bool ejected_too = false;  // ejected endpoints are candidates: without them none is left
   TimePoint decided{};
   ResponseMeter meter;
 
@@ -69,18 +67,10 @@ struct Session::Impl final : Suspendable {
 
   // --- state machine
 
-  /// Whether `event` is to be handled now; illegal pairs are counted.
-  bool accept(Event event) {
-    const Rule r = rule(state, event);
-    if (r == Rule::kHandled) return true;
-    if (!SOFT_CHECK(r != Rule::kIllegal))
-      log::debug("session event out of order",
-                 {{"state", state_name(state)}, {"event", event_name(event)}});
-    return false;
-  }
+  bool accept(Event event) const { return route::accept(state, event); }
 
   void begin(std::string_view target, HeaderView headers) {
-    rename.reset();
+    rewrite.reset();
     arena = loop.take_arena();
     pipeline = loop.pipeline_;
     context.emplace(*arena, loop.host_.rng, clock);
@@ -113,16 +103,14 @@ struct Session::Impl final : Suspendable {
     pipeline.reset();
     parser = nullptr;
     scan = nullptr;
-    located = {};
-    subset = {};
+    search = {};
     endpoints = {};
     view = {};
     series = nullptr;
     next_producer = 0;
-    producer_late = committed = running = made_request_id = ejected_too = false;
+    producer_late = committed = running = made_request_id = false;
     attempts.reset();
     response_status = 0;
-    splices = 0;
     decided = {};
     meter = {};
     return std::move(arena);
@@ -134,19 +122,11 @@ struct Session::Impl final : Suspendable {
 
   // --- request side
 
+  CandidateSearch search;
+
   void route_without_body() {
-    auto& c = *context;
-    c.snapshot = loop.snapshot_;
-    auto eligible = arena->array<fleet::Endpoint*>(c.snapshot->endpoints.size());
-    const Choice choice(*c.snapshot, attempts, ejected_too, clock);
-    size_t n = 0;
-    for (const auto& endpoint : c.snapshot->endpoints)
-      if (choice.includes(*endpoint) && serves_clients(*endpoint) && subset.includes(*endpoint))
-        eligible[n++] = endpoint.get();
-    if (n == 0 && choice.leaves_out_ejected() && !std::exchange(ejected_too, true))
-      return route_without_body();
-    if (n == 0) return refuse({Code::kInternal, "no pods available in datastore", {}});
-    endpoints = eligible.subspan(loop.host_.rng.below(n), 1);
+    endpoints = search.any(*context, loop.snapshot_, attempts);
+    if (endpoints.empty()) return refuse({Code::kInternal, "no pods available in datastore", {}});
     decided = clock.now();
     send();
   }
@@ -180,9 +160,7 @@ struct Session::Impl final : Suspendable {
     admit();
   }
 
-  Splice splice;  // of the model's name
-  size_t splices = 0;
-  std::optional<codec::JsonRename> rename;  // of the answer
+  ModelRewrite rewrite;
 
   void choose_model(std::string_view body) {
     auto& c = *context;
@@ -191,16 +169,16 @@ struct Session::Impl final : Suspendable {
     c.target_model = arena->copy(choice.model);
     if (!choice.rewrite.empty())
       director.probe_->rewrites(choice.rewrite, view.model, c.target_model).add();
-    if (!view.rewritable || c.target_model == view.model || c.target_model.empty()) return;
-    splice = model_splice(view, body, c.target_model, *arena);
-    splices = 1;
+    if (view.rewritable && c.target_model != view.model && !c.target_model.empty())
+      rewrite.ask_for(c.target_model, view, body, *arena);
   }
 
   void admit() {
     auto& c = *context;
-    const auto candidates = [&] { return locate(); };
-    auto admitted =
-        pipeline->admission ? pipeline->admission->admit(c, candidates) : Progress::kDone;
+    auto admitted = pipeline->admission
+                        ? pipeline->admission->admit(
+                              c, [&] { return search.locate(c, loop.snapshot_, attempts); })
+                        : Progress::kDone;
     if (!admitted || *admitted == Progress::kDone) decisions.end_stage(c, Stage::kAdmit);
     if (!admitted) return refuse(std::move(admitted).error());
     if (*admitted == Progress::kSuspended) {
@@ -227,30 +205,9 @@ struct Session::Impl final : Suspendable {
             "rejected-shutting-down"});
   }
 
-  Subset subset;
-  bool leaves_out_ejected = false;
-  std::span<Candidate> located;  // room for candidates, reused when admission asks again
-
-  /// The endpoints that may serve the request now, with their metrics. Taken after admission, by
-  /// admission while it decides, and for each further try.
-  std::span<const Candidate> locate() {
-    auto& c = *context;
-    c.snapshot = loop.snapshot_;
-    const auto& pool = c.snapshot->endpoints;
-    if (located.size() < pool.size()) located = arena->array<Candidate>(pool.size());
-    const Choice choice(*c.snapshot, attempts, ejected_too, clock);
-    size_t n = 0;
-    for (const auto& endpoint : pool)
-      if (choice.includes(*endpoint) && subset.includes(*endpoint))
-        located[n++] = {endpoint.get(), endpoint->metrics.load()};
-    leaves_out_ejected = choice.leaves_out_ejected();
-    c.candidates = located.first(n);
-    return c.candidates;
-  }
-
   void screen() {
     auto& c = *context;
-    locate();
+    search.locate(c, loop.snapshot_, attempts);
     if (c.candidates.empty())
       return refuse({Code::kServiceUnavailable,
                      "failed to find endpoint candidates for serving the request",
@@ -287,8 +244,7 @@ struct Session::Impl final : Suspendable {
 
   void note_degraded(const plugin::Plugin& plugin, std::string_view why) {
     director.probe_->producers_failed.add();
-    log::warn("producer failed; scheduling without its data",
-              {{"plugin", plugin.name()}, {"x-request-id", context->request_id}, {"error", why}});
+    log_degraded(*context, plugin.name(), why);
     if (auto* notes = context->notes)
       notes->producers[next_producer] = schedule::DecisionNotes::kFailed;
   }
@@ -304,11 +260,11 @@ struct Session::Impl final : Suspendable {
     director.probe_->scheduling.observe(seconds(decided - begin));
     decisions.end_stage(c, Stage::kSchedule);
     if (!scheduled) {
-      if (leaves_out_ejected && !std::exchange(ejected_too, true)) return schedule_again();
+      if (search.widen()) return schedule_again();
       director.probe_->attempts(false, c.target_model, "", "", "").add();
       return refuse(std::move(scheduled).error());
     }
-    if (wants_cached(c.headers) && !is_cached())
+    if (wants_cached(c.headers) && !is_cached(c, *pipeline))
       return refuse({Code::kPreconditionFailed, "no decode worker has the requested KV cache", {}});
     const auto& spec = c.target().spec();
     loop.series_->attempt(c.target_model, spec.name, spec.ns, spec.port).add();
@@ -328,13 +284,6 @@ struct Session::Impl final : Suspendable {
     send();
   }
 
-  /// Whether the chosen endpoint has something of the prompt.
-  bool is_cached() const {
-    const auto matches = context->read(pipeline->cached);
-    return !matches.empty() &&
-           matches[context->results[context->primary].targets[0]].match_blocks > 0;
-  }
-
   /// Decides anew, with the endpoints as they are now.
   void schedule_again() {
     state = State::kProducing;
@@ -349,32 +298,24 @@ struct Session::Impl final : Suspendable {
   const fleet::Endpoint* last_endpoint() const {
     return endpoints.empty() ? nullptr : endpoints[0];
   }
-  fleet::Endpoint* charged_endpoint = nullptr;  // whose open_requests counts this one
+  OpenRequest open;
 
   void send() {
     auto& c = *context;
     if (!attempts.any()) director.probe_->request_processing.observe(seconds(decided - c.received));
     state = State::kForwarded;
-    charged_endpoint = endpoints[0];
-    decisions.sent(c, pipeline.get(), attempts, *charged_endpoint, decided);
-    if (!charged_endpoint->health.healthy()) director.ejector_.sent(*charged_endpoint, decided);
-    charged_endpoint->open_requests.fetch_add(1, std::memory_order_relaxed);
+    auto& endpoint = *endpoints[0];
+    decisions.sent(c, pipeline.get(), attempts, endpoint, decided);
+    if (!endpoint.health.healthy()) director.ejector_.sent(endpoint, decided);
+    open.move_to(&endpoint);
     if (series && !c.target_model.empty()) {
       series->running.add(1);
       running = true;
     }
     RequestTrace::end_orchestration(c);
-    const auto by_plugins = c.request_headers.fields();
-    auto set = arena->array<HeaderField>(2 + by_plugins.size());
-    std::ranges::copy(by_plugins, set.begin());
-    size_t n = by_plugins.size();
-    if (made_request_id) set[n++] = {"x-request-id", c.request_id};
-    if (const auto parent = trace.traceparent(); !parent.empty())
-      set[n++] = {"traceparent", parent};
-    set = set.first(n);
     sink.forward({.endpoints = endpoints,
-                  .set_headers = set,
-                  .splices = {&splice, splices},
+                  .set_headers = forwarded_headers(c, made_request_id, trace.traceparent()),
+                  .splices = rewrite.splices(),
                   .decision = committed ? &c : nullptr,
                   .fresh_connection = attempts.wants_fresh_connection(),
                   .port = c.forward_port});
@@ -471,8 +412,7 @@ struct Session::Impl final : Suspendable {
   }
 
   void end_hooks(EndCause cause) {
-    if (auto* endpoint = std::exchange(charged_endpoint, nullptr))
-      endpoint->open_requests.fetch_sub(1, std::memory_order_relaxed);
+    open.move_to(nullptr);
     if (running) series->running.add(-1);
     running = false;
     if (!std::exchange(committed, false)) return;
@@ -482,9 +422,7 @@ struct Session::Impl final : Suspendable {
   void abort(EndCause cause) {
     if (state == State::kIdle) return;
     const auto& c = *context;
-    const Error error{cause == EndCause::kShutdown ? Code::kServiceUnavailable : Code::kUnknown,
-                      std::string(describe(cause)),
-                      {}};
+    const Error error = describe(cause);
     if (cause == EndCause::kError || cause == EndCause::kShutdown)
       director.probe_->count_error(labels(), error.code);
     if (c.trace) c.trace->fail(error.message);
@@ -512,30 +450,36 @@ struct Session::Impl final : Suspendable {
     if (state == State::kResponding) return abort(EndCause::kError);
     if (!attempts.another_after(failure, endpoint, director.retry_)) return answer_failure(failure);
     probe.retries[static_cast<size_t>(failure)].add();
-    log::info("endpoint failed, trying again", {{"x-request-id", c.request_id},
-                                                {"endpoint", endpoint.host_port()},
-                                                {"cause", failure_name(failure)},
-                                                {"try", attempts.tries()},
-                                                {"seconds", seconds(clock.now() - c.received)}});
+    log_retried(c, endpoint, failure, attempts.tries());
     end_hooks(EndCause::kError);
     if (!c.request) return route_without_body();
     RequestTrace::orchestrate(*context);
     schedule_again();
   }
 
+  /// A proxy in front may have fallen back to another endpoint than the one that it was to prefer:
+  /// what is charged, and what is learnt of the answer, is then that one's.
+  void note_served(std::string_view served) {
+    context->served = arena->copy(served);
+    if (!committed || served.empty() || served == endpoints[0]->host_port()) return;
+    auto* const endpoint = retarget(*context, served);
+    if (!endpoint) return;
+    endpoints = {arena->make<fleet::Endpoint*>(endpoint), 1};
+    open.move_to(endpoint);
+  }
+
   void response_headers(int status, HeaderView headers, std::string_view served) {
     state = State::kResponding;
     response_status = status;
-    context->served = arena->copy(served);
+    note_served(served);
     if (status >= 500)
-      director.ejector_.failed(*charged_endpoint, fleet::Ejector::Cause::kStatus5xx,
+      director.ejector_.failed(*open.endpoint(), fleet::Ejector::Cause::kStatus5xx,
                                *context->snapshot, clock.now());
     else
-      director.ejector_.answered(*charged_endpoint);
+      director.ejector_.answered(*open.endpoint());
     const bool streaming = view.stream || headers.get("content-type").find("text/event-stream") !=
                                               std::string_view::npos;
-    if (splices > 0 && !view.model.empty())
-      rename.emplace("model", context->target_model, view.model);
+    rewrite.answer_names(context->target_model, view);
     auto* usage = parser ? parser->scan_response(context->path, streaming, *arena) : nullptr;
     meter = ResponseMeter(context->received, clock.now(), streaming, usage, series);
     if (committed)
@@ -578,7 +522,7 @@ Session::Session(LoopDirector& director, SessionSink& sink)
 Session::~Session() = default;
 
 void Session::restrict_to(std::optional<std::span<const std::string_view>> subset) {
-  impl_->subset.addresses = subset;
+  impl_->search.subset.addresses = subset;
 }
 
 void Session::carried_by(std::string_view traceparent) {
@@ -609,7 +553,7 @@ void Session::on_response_body(std::string_view chunk) {
 }
 
 codec::JsonRename* Session::renaming() {
-  return impl_->rename ? &*impl_->rename : nullptr;
+  return impl_->rewrite.renaming();
 }
 
 bool Session::reports_answers() const {

@@ -1,6 +1,18 @@
 #include "session_states.h"
 
+#include "base/check.h"
+#include "base/log.h"
+
 namespace llmd::route {
+
+bool accept(State state, Event event) {
+  const Rule r = rule(state, event);
+  if (r == Rule::kHandled) return true;
+  if (!SOFT_CHECK(r != Rule::kIllegal))
+    log::debug("session event out of order",
+               {{"state", state_name(state)}, {"event", event_name(event)}});
+  return false;
+}
 
 std::string_view state_name(State state) {
   constexpr std::array<std::string_view, kStates> names = {"idle",      "receiving", "waiting",

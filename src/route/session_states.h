@@ -63,6 +63,9 @@ constexpr Rule rule(State state, Event event) {
   return kRules[static_cast<size_t>(state)][static_cast<size_t>(event)];
 }
 
+/// Whether `event` is to be handled now; illegal pairs are soft checks.
+bool accept(State state, Event event);
+
 std::string_view state_name(State state);
 std::string_view event_name(Event event);
 

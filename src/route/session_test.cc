@@ -426,6 +426,26 @@ TEST_F(SessionTest, EndsWithWhatItsFrontEndRefuses) {
             " 2\n"));
 }
 
+TEST_F(SessionTest, ChargesTheEndpointThatServed) {
+  set_fleet({"a", "b"});
+  const auto endpoints = fleet_.snapshot()->endpoints;
+  using Open = std::pair<int64_t, int64_t>;
+  const auto open = [&] {
+    return Open(endpoints[0]->open_requests.load(), endpoints[1]->open_requests.load());
+  };
+  for (const std::string_view other : {"", "10.0.0.1:8000", "10.9.9.9:1"}) {
+    request();
+    session_->on_response_headers(200, {}, other);
+    EXPECT_EQ(open(), Open(1, 0)) << other;
+    session_->on_response_end();
+  }
+  request();
+  session_->on_response_headers(200, {}, "10.0.0.1:8001");
+  EXPECT_EQ(open(), Open(0, 1));
+  session_->on_response_end();
+  EXPECT_EQ(open(), Open(0, 0));
+}
+
 TEST_F(SessionTest, CountsWhatAShutdownCutsOff) {
   request();
   session_->on_response_headers(200, {});

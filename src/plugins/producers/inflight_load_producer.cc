@@ -130,20 +130,22 @@ class InflightLoadProducer final : public schedule::Producer,
 
   Status pre_request(RequestContext& context) const override {
     const auto debts = context.arena.array<Debt>(context.results.size());
-    const auto uncached = context.read(uncached_);
-    char digits[16];
-    const auto end = std::to_chars(digits, digits + sizeof digits, context.priority).ptr;
-    const std::string_view priority(digits, static_cast<size_t>(end - digits));
-    for (size_t p = 0; p < debts.size(); ++p) {
-      if (context.results[p].targets.empty()) continue;
-      const uint32_t target = context.results[p].targets[0];
-      const auto& endpoint = *context.candidates[target].endpoint;
-      const int64_t tokens = uncached.empty() ? estimate(context) : uncached[target].tokens;
-      debts[p].charge = state_->ledger.charge(endpoint, 1, tokens);
-      show(debts[p], endpoint, context.fairness_id, priority);
-    }
+    for (size_t p = 0; p < debts.size(); ++p)
+      if (const auto targets = context.results[p].targets; !targets.empty())
+        charge(context, debts[p], targets[0]);
     context.slot(debts_) = debts;
     return {};
+  }
+
+  /// The target may be another by now: a proxy that fell back to it says so with the answer.
+  void on_response_head(RequestContext& context) const override {
+    const auto debts = context.slot(debts_);
+    if (context.primary >= debts.size()) return;
+    Debt& debt = debts[context.primary];
+    const uint32_t target = context.results[context.primary].targets[0];
+    if (debt.target == target) return;
+    settle(debt);
+    charge(context, debt, target);
   }
 
   /// The prompt has been processed: what is left is decoding, and the expected output if charged.
@@ -184,6 +186,7 @@ class InflightLoadProducer final : public schedule::Producer,
 
   /// One profile's charge, and the gauges that show it.
   struct Debt {
+    uint32_t target = 0;  // candidate
     fleet::Charge charge;
     metric::Gauge requests;
     metric::Gauge tokens;
@@ -215,12 +218,23 @@ class InflightLoadProducer final : public schedule::Producer,
            std::max<int64_t>(0, input - hashed);
   }
 
-  void show(Debt& debt, const fleet::Endpoint& endpoint, std::string_view fairness_id,
-            std::string_view priority) const {
+  void charge(RequestContext& context, Debt& debt, uint32_t target) const {
+    const auto uncached = context.read(uncached_);
+    const int64_t tokens = uncached.empty() ? estimate(context) : uncached[target].tokens;
+    const auto& endpoint = *context.candidates[target].endpoint;
+    debt.target = target;
+    debt.charge = state_->ledger.charge(endpoint, 1, tokens);
+    show(debt, endpoint, context);
+  }
+
+  void show(Debt& debt, const fleet::Endpoint& endpoint, const RequestContext& context) const {
     if (!debt.charge.account) return;
-    const std::array<std::string_view, 5> labels = {endpoint.spec().name, endpoint.spec().ns,
-                                                    name(), state_->fairness.admit(fairness_id),
-                                                    priority};
+    char digits[16];
+    const auto end = std::to_chars(digits, digits + sizeof digits, context.priority).ptr;
+    const std::string_view priority(digits, static_cast<size_t>(end - digits));
+    const std::array<std::string_view, 5> labels = {
+        endpoint.spec().name, endpoint.spec().ns, name(),
+        state_->fairness.admit(context.fairness_id), priority};
     debt.requests = state_->requests.gauge(labels);
     debt.tokens = state_->tokens.gauge(labels);
     debt.requests.add(static_cast<double>(debt.charge.requests));

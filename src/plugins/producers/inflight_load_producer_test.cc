@@ -111,6 +111,22 @@ TEST_F(InflightProducer, TokensGoAtTheFirstChunkTheRequestAtTheEnd) {
   EXPECT_EQ(load(1), Load(0, 0));
 }
 
+TEST_F(InflightProducer, AnEndpointThatServedInsteadTakesTheChargeOver) {
+  configure();
+  TokenRequest request(harness_, {200});
+  produce();
+  harness_.choose(0, 0);
+  charge();
+  response_->on_response_head(harness_.context);
+  EXPECT_EQ(load(0), Load(1, 200));
+  harness_.choose(0, 1);
+  response_->on_response_head(harness_.context);
+  EXPECT_EQ(load(0), Load(0, 0));
+  EXPECT_EQ(load(1), Load(1, 200));
+  end();
+  EXPECT_EQ(load(1), Load(0, 0));
+}
+
 TEST_F(InflightProducer, ExpectedOutputStaysUntilTheEnd) {
   configure("{addEstimatedOutputTokens: true}");
   TokenRequest request(harness_, {100});

@@ -88,6 +88,7 @@ class Session {
 
   /// The answer's head. `streaming` of the request or an SSE content type decides how usage is
   /// read. `served` is the "host:port" that answered, as the proxy in front says; "": it does not.
+  /// A candidate that is not the endpoint of the last forward() takes over what is charged to that.
   void on_response_headers(int status, HeaderView headers, std::string_view served = {});
   /// What to set on the answer's head before it goes to the client. Valid until the request ends.
   std::span<const HeaderField> response_headers() const;

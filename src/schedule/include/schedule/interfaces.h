@@ -105,7 +105,8 @@ class PreRequest : public virtual Wired {
 /// ran.
 class ResponseHook : public virtual Wired {
  public:
-  /// The head of the answer: the place to set context.response_headers.
+  /// The head of the answer: the place to set context.response_headers. From now on the primary
+  /// profile's target is the endpoint that the proxy in front says has served.
   virtual void on_response_head(RequestContext&) const {}
   virtual void on_first_chunk(RequestContext&) const {}
   virtual void on_end(RequestContext&, EndCause, const request::Usage&) const {}
