@@ -1,4 +1,5 @@
 import pathlib
+import signal
 import sys
 
 import openai
@@ -8,6 +9,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from process import Router, Sim  # noqa: E402
 from upstream import Upstream  # noqa: E402
+
+# A run in the background of a shell has SIGINT ignored, and so would everything that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):

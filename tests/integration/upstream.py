@@ -122,9 +122,10 @@ class Upstream:
             sock.close()
 
     def stop(self):
-        self._listener.close()
-        for sock in self._sockets:
+        # Closing alone leaves accept() asleep on the number of the descriptor, which the next server's listener may get.
+        for sock in (self._listener, *self._sockets):
             try:
                 sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+        self._listener.close()
