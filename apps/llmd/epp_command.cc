@@ -4,11 +4,10 @@
 
 #include "base/rng.h"
 #include "frontend/ext_proc.h"
-
-#include <fmt/format.h>
-
 #include "grpc/health.h"
 #include "grpc/server.h"
+
+#include <fmt/format.h>
 
 namespace llmd {
 namespace {

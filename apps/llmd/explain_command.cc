@@ -4,11 +4,11 @@
 
 #include "base/secret.h"
 #include "bench/blocking_client.h"
+#include "tls/context.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "tls/context.h"
 #include <cstdio>
 
 namespace llmd {

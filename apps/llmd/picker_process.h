@@ -18,12 +18,12 @@
 #include "metric/registry.h"
 #include "plugin/registry.h"
 #include "plugin/state_store.h"
-#include "route/director.h"
-
 #include "predict/prediction_client.h"
+#include "route/director.h"
 #include "tls/reloader.h"
 #include "trace/exporter.h"
 #include "trace/tracer.h"
+
 #include <functional>
 #include <memory>
 #include <optional>

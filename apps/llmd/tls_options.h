@@ -3,8 +3,8 @@
 #include "base/result.h"
 #include "fleet/upstream_tls.h"
 #include "metric/registry.h"
-
 #include "tls/context.h"
+
 #include <memory>
 #include <string>
 #include <string_view>

@@ -1,8 +1,8 @@
 #include "call_stream.h"
 
 #include "base/check.h"
-
 #include "grpc/header_values.h"
+
 #include <algorithm>
 #include <array>
 

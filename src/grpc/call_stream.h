@@ -4,6 +4,7 @@
 
 #include "grpc/server.h"
 #include "http2/session.h"
+
 #include <atomic>
 #include <memory>
 #include <string>

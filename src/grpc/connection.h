@@ -3,6 +3,7 @@
 #include "call_stream.h"
 
 #include "http2/connection.h"
+
 #include <atomic>
 #include <list>
 

@@ -1,9 +1,10 @@
 #include "grpc/server.h"
 
-#include <gtest/gtest.h>
-
 #include "grpc/health.h"
 #include "grpc/testing/client.h"
+
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <optional>
 

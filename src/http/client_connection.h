@@ -4,8 +4,8 @@
 #include "parser.h"
 
 #include "http/client.h"
-
 #include "tls/stream.h"
+
 #include <list>
 #include <memory>
 #include <unordered_map>

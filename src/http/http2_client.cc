@@ -3,8 +3,8 @@
 #include "client_connection.h"
 
 #include "base/check.h"
-
 #include "http2/connection.h"
+
 #include <charconv>
 #include <list>
 #include <string>

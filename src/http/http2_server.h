@@ -4,6 +4,7 @@
 #include "server_connection.h"
 
 #include "http2/connection.h"
+
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,10 +1,10 @@
+#include "grpc/testing/client.h"
 #include "http/http2_client.h"
 #include "http/server.h"
 #include "http/testing/wire.h"
 
 #include <gtest/gtest.h>
 
-#include "grpc/testing/client.h"
 #include <list>
 #include <memory>
 

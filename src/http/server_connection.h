@@ -4,8 +4,8 @@
 #include "parser.h"
 
 #include "http/server.h"
-
 #include "tls/stream.h"
+
 #include <atomic>
 #include <list>
 #include <memory>

@@ -1,11 +1,11 @@
 #include "http/client.h"
 #include "http/server.h"
 #include "http/testing/wire.h"
+#include "tls/testing/authority.h"
+#include "tls/testing/link.h"
 
 #include <gtest/gtest.h>
 
-#include "tls/testing/authority.h"
-#include "tls/testing/link.h"
 #include <deque>
 #include <memory>
 #include <optional>

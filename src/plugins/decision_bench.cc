@@ -1,11 +1,11 @@
 #include "base/check.h"
 #include "plugin/registry.h"
+#include "producers/testing.h"
 #include "schedule/decision_history.h"
 #include "schedule/pipeline.h"
 
 #include <benchmark/benchmark.h>
 
-#include "producers/testing.h"
 #include <algorithm>
 #include <cstdlib>
 #include <new>

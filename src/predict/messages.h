@@ -1,8 +1,8 @@
 #pragma once
 
 #include "codec/json_scan.h"
-
 #include "predict/latency_predictor.h"
+
 #include <optional>
 #include <span>
 #include <string>

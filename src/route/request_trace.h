@@ -1,8 +1,8 @@
 #pragma once
 
 #include "schedule/request_context.h"
-
 #include "trace/tracer.h"
+
 #include <string_view>
 
 namespace llmd::route {

@@ -1,8 +1,8 @@
 #include "tls/context.h"
 
-#include <gtest/gtest.h>
-
 #include "tls/testing/authority.h"
+
+#include <gtest/gtest.h>
 
 namespace llmd::tls {
 namespace {

@@ -1,10 +1,10 @@
 #include "tls/reloader.h"
 
 #include "http/testing/wire.h"
+#include "tls/testing/authority.h"
 
 #include <gtest/gtest.h>
 
-#include "tls/testing/authority.h"
 #include <filesystem>
 #include <optional>
 

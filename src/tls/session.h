@@ -1,8 +1,8 @@
 #pragma once
 
 #include "io/buffer_pool.h"
-
 #include "tls/context.h"
+
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -4,12 +4,12 @@
 
 #include "http/testing/wire.h"
 #include "metric/registry.h"
-
-#include <gtest/gtest.h>
-
 #include "tls/context.h"
 #include "tls/testing/authority.h"
 #include "tls/testing/link.h"
+
+#include <gtest/gtest.h>
+
 #include <optional>
 
 namespace llmd::tls {

@@ -1,9 +1,9 @@
 #include "idle_fleet.h"
 
-#include <gtest/gtest.h>
-
 #include "ext_proc/header_rules.h"
 #include "ext_proc/messages.h"
+
+#include <gtest/gtest.h>
 
 namespace llmd::regress {
 namespace {

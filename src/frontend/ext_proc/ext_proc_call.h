@@ -3,12 +3,12 @@
 #include "messages.h"
 
 #include "frontend/ext_proc.h"
+#include "grpc/health.h"
+#include "grpc/server.h"
 #include "io/delayed_work.h"
 #include "route/director.h"
 #include "route/session.h"
 
-#include "grpc/health.h"
-#include "grpc/server.h"
 #include <array>
 #include <optional>
 #include <string>

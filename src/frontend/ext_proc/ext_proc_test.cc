@@ -3,13 +3,13 @@
 #include "messages.h"
 
 #include "codec/protobuf.h"
+#include "grpc/testing/client.h"
 #include "metric/registry.h"
 #include "route/director.h"
 #include "route/testing.h"
 
 #include <gtest/gtest.h>
 
-#include "grpc/testing/client.h"
 #include <string>
 
 namespace llmd::frontend::ext_proc {

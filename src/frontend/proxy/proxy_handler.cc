@@ -7,9 +7,9 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/text.h"
+#include "grpc/header_values.h"
 #include "http/grpc_status.h"
 
-#include "grpc/header_values.h"
 #include <algorithm>
 
 namespace llmd::frontend {

@@ -1,9 +1,9 @@
 #include "base/check.h"
 #include "base/rng.h"
+#include "kv_events/batch_decoder.h"
 
 #include <benchmark/benchmark.h>
 
-#include "kv_events/batch_decoder.h"
 #include <string>
 #include <vector>
 

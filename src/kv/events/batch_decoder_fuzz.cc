@@ -1,4 +1,5 @@
 #include "kv_events/batch_decoder.h"
+
 #include <cstdint>
 #include <cstdlib>
 #include <memory>

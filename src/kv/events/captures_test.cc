@@ -1,10 +1,11 @@
 #include "test_support.h"
 
+#include "kv_events/batch_decoder.h"
+#include "kv_events/topic.h"
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "kv_events/batch_decoder.h"
-#include "kv_events/topic.h"
 #include <filesystem>
 #include <fstream>
 

@@ -1,6 +1,7 @@
 #include "central_link.h"
 
 #include "kv_events/topic.h"
+
 #include <algorithm>
 
 namespace llmd::kv_events {

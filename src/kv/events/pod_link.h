@@ -3,9 +3,9 @@
 #include "publisher_stream.h"
 
 #include "io/loop.h"
-
 #include "kv_events/subscriber.h"
 #include "kv_events/zmq_socket.h"
+
 #include <atomic>
 #include <cstddef>
 #include <memory>

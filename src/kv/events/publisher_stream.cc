@@ -1,6 +1,7 @@
 #include "publisher_stream.h"
 
 #include "kv_events/topic.h"
+
 #include <algorithm>
 #include <chrono>
 

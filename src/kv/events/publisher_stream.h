@@ -3,10 +3,10 @@
 #include "metrics.h"
 
 #include "base/clock.h"
-
 #include "kv_events/batch_decoder.h"
 #include "kv_events/event_sink.h"
 #include "kv_events/sequence_tracker.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -1,11 +1,11 @@
 #pragma once
 
 #include "base/text.h"
+#include "kv_events/event.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "kv_events/event.h"
 #include <optional>
 #include <string>
 #include <string_view>

@@ -1,9 +1,8 @@
+#include "admitters/refusal_probability.h"
 #include "schedule/attributes.h"
 #include "schedule/testing.h"
 
 #include <gtest/gtest.h>
-
-#include "admitters/refusal_probability.h"
 
 namespace llmd::plugins {
 const plugin::Descriptor& latency_slo_admitter();

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "producers/testing.h"
+
+#include <gtest/gtest.h>
 
 namespace llmd::plugins {
 const plugin::Descriptor& context_length_aware();

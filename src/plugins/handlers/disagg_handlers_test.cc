@@ -1,9 +1,8 @@
+#include "handlers/testing.h"
+#include "producers/testing.h"
 #include "schedule/attributes.h"
 
 #include <gtest/gtest.h>
-
-#include "handlers/testing.h"
-#include "producers/testing.h"
 
 namespace llmd::plugins {
 const plugin::Descriptor& disagg_profile_handler();

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "handlers/testing.h"
+
+#include <gtest/gtest.h>
 
 namespace llmd::plugins {
 const plugin::Descriptor& data_parallel_profile_handler();

@@ -1,8 +1,7 @@
+#include "handlers/stages.h"
 #include "plugin/registry.h"
 #include "schedule/interfaces.h"
 #include "schedule/wiring.h"
-
-#include "handlers/stages.h"
 
 namespace llmd::plugins {
 namespace {

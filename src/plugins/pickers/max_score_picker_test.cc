@@ -1,9 +1,9 @@
+#include "pickers/rotation.h"
 #include "schedule/decision_notes.h"
 #include "schedule/testing.h"
 
 #include <gtest/gtest.h>
 
-#include "pickers/rotation.h"
 #include <map>
 #include <thread>
 

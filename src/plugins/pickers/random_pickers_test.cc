@@ -1,8 +1,8 @@
+#include "pickers/weighted_key.h"
 #include "schedule/testing.h"
 
 #include <gtest/gtest.h>
 
-#include "pickers/weighted_key.h"
 #include <cmath>
 #include <map>
 

@@ -1,9 +1,8 @@
+#include "producers/burst_assignment.h"
+#include "producers/testing.h"
 #include "schedule/attributes.h"
 
 #include <gtest/gtest.h>
-
-#include "producers/burst_assignment.h"
-#include "producers/testing.h"
 
 namespace llmd::plugins {
 const plugin::Descriptor& burst_prefix_cache_producer();

@@ -1,9 +1,8 @@
+#include "producers/p2p_source.h"
 #include "schedule/attributes.h"
 #include "schedule/testing.h"
 
 #include <gtest/gtest.h>
-
-#include "producers/p2p_source.h"
 
 namespace llmd::plugins {
 const plugin::Descriptor& p2p_source_producer();

@@ -6,10 +6,10 @@
 #include "slo.h"
 
 #include "plugin/registry.h"
+#include "predict/latency_predictor.h"
 #include "schedule/attributes.h"
 #include "schedule/wiring.h"
 
-#include "predict/latency_predictor.h"
 #include <algorithm>
 #include <cmath>
 

@@ -1,9 +1,8 @@
+#include "predict/latency_predictor.h"
+#include "producers/testing.h"
 #include "schedule/attributes.h"
 
 #include <gtest/gtest.h>
-
-#include "predict/latency_predictor.h"
-#include "producers/testing.h"
 
 namespace llmd::plugins {
 const plugin::Descriptor& predicted_latency_producer();

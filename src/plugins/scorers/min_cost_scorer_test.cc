@@ -1,9 +1,8 @@
 #include "schedule/attributes.h"
 #include "schedule/testing.h"
+#include "scorers/speed_book.h"
 
 #include <gtest/gtest.h>
-
-#include "scorers/speed_book.h"
 
 namespace llmd::plugins {
 const plugin::Descriptor& min_cost_scorer();

@@ -1,8 +1,7 @@
 #include "plugin/registry.h"
+#include "producers/media_match.h"
 #include "schedule/interfaces.h"
 #include "schedule/wiring.h"
-
-#include "producers/media_match.h"
 
 namespace llmd::plugins {
 namespace {

@@ -1,7 +1,7 @@
+#include "datalayer/multicluster.h"
 #include "plugin/registry.h"
 #include "schedule/interfaces.h"
 
-#include "datalayer/multicluster.h"
 #include <algorithm>
 #include <limits>
 

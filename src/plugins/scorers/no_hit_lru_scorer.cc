@@ -2,12 +2,12 @@
 
 #include "base/mutex.h"
 #include "base/text.h"
+#include "pickers/rotation.h"
 #include "plugin/registry.h"
 #include "schedule/attributes.h"
 #include "schedule/interfaces.h"
 #include "schedule/wiring.h"
 
-#include "pickers/rotation.h"
 #include <algorithm>
 #include <functional>
 #include <map>

@@ -1,9 +1,8 @@
+#include "datalayer/topology.h"
 #include "plugin/registry.h"
 #include "schedule/attributes.h"
 #include "schedule/interfaces.h"
 #include "schedule/wiring.h"
-
-#include "datalayer/topology.h"
 
 namespace llmd::plugins {
 namespace {

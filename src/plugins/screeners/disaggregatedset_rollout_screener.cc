@@ -1,10 +1,10 @@
 #include "rollout_shares.h"
 
 #include "base/text.h"
+#include "filters/label_selector.h"
 #include "plugin/registry.h"
 #include "schedule/interfaces.h"
 
-#include "filters/label_selector.h"
 #include <algorithm>
 #include <array>
 #include <optional>

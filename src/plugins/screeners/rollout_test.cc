@@ -1,8 +1,8 @@
 #include "schedule/testing.h"
+#include "screeners/rollout_shares.h"
 
 #include <gtest/gtest.h>
 
-#include "screeners/rollout_shares.h"
 #include <map>
 
 namespace llmd::plugins {

@@ -4,8 +4,8 @@
 #include "io/loop.h"
 #include "metric/registry.h"
 #include "route/director.h"
-
 #include "tls/context.h"
+
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -5,8 +5,8 @@
 #include "base/result.h"
 #include "bench/chat_stream.h"
 #include "io/socket.h"
-
 #include "tls/context.h"
+
 #include <memory>
 #include <span>
 #include <string>

@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "plugin/plugin.h"
-
 #include "tls/context.h"
+
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "fleet/endpoint.h"
-
 #include "tls/context.h"
+
 #include <memory>
 #include <string>
 #include <string_view>

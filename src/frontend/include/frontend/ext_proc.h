@@ -2,9 +2,9 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "grpc/server.h"
 #include "metric/registry.h"
 
-#include "grpc/server.h"
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -7,8 +7,8 @@
 #include "frontend/credentials.h"
 #include "http/server_probe.h"
 #include "metric/registry.h"
-
 #include "tls/context.h"
+
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "grpc/server.h"
+
 #include <functional>
 #include <list>
 #include <memory>

@@ -2,15 +2,15 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "grpc/status.h"
+#include "http2/output.h"
 #include "io/byte_budget.h"
 #include "io/loop.h"
 #include "io/peer_limit.h"
 #include "io/socket.h"
 #include "metric/registry.h"
-
-#include "grpc/status.h"
-#include "http2/output.h"
 #include "tls/context.h"
+
 #include <cstdint>
 #include <functional>
 #include <initializer_list>

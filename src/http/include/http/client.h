@@ -3,8 +3,8 @@
 #include "http/message.h"
 #include "io/loop.h"
 #include "io/socket.h"
-
 #include "tls/context.h"
+
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -7,8 +7,8 @@
 #include "io/loop.h"
 #include "io/peer_limit.h"
 #include "io/socket.h"
-
 #include "tls/context.h"
+
 #include <cstdint>
 #include <functional>
 #include <initializer_list>

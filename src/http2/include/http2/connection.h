@@ -1,7 +1,6 @@
 #pragma once
 
 #include "base/clock.h"
-
 #include "http2/session.h"
 #include "tls/stream.h"
 

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "base/headers.h"
+#include "http2/output.h"
 #include "io/loop.h"
 #include "metric/registry.h"
 
-#include "http2/output.h"
 #include <cstdint>
 #include <list>
 #include <memory>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kv_events/engine_adapter.h"
+
 #include <cstdint>
 #include <span>
 #include <string_view>

@@ -4,9 +4,9 @@
 #include "io/loop.h"
 #include "io/loop_thread.h"
 #include "metric/registry.h"
-
 #include "predict/latency_predictor.h"
 #include "predict/service_options.h"
+
 #include <memory>
 
 namespace llmd::predict {

@@ -8,8 +8,8 @@
 #include "base/rng.h"
 #include "fleet/endpoint.h"
 #include "request/request_view.h"
-
 #include "trace/trace.h"
+
 #include <cstdint>
 #include <functional>
 #include <memory>

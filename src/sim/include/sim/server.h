@@ -5,8 +5,8 @@
 #include "io/loop.h"
 #include "sim/counters.h"
 #include "sim/settings.h"
-
 #include "tls/context.h"
+
 #include <cstdint>
 #include <functional>
 #include <memory>

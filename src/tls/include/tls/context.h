@@ -3,9 +3,9 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "metric/registry.h"
-
 #include "tls/certificate.h"
 #include "tls/versions.h"
+
 #include <cstdint>
 #include <functional>
 #include <memory>

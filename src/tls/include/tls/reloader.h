@@ -2,8 +2,8 @@
 
 #include "io/loop.h"
 #include "metric/registry.h"
-
 #include "tls/context.h"
+
 #include <list>
 #include <memory>
 #include <string>

@@ -4,9 +4,9 @@
 #include "http/client.h"
 #include "io/loop.h"
 #include "metric/registry.h"
-
 #include "trace/settings.h"
 #include "trace/tracer.h"
+
 #include <string>
 #include <vector>
 

@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-
 #include "tls/context.h"
+
 #include <cstdint>
 #include <functional>
 #include <optional>

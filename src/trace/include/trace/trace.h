@@ -3,8 +3,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/rng.h"
-
 #include "trace/span_context.h"
+
 #include <concepts>
 #include <cstdint>
 #include <string_view>

@@ -5,9 +5,9 @@
 #include "base/mutex.h"
 #include "base/rng.h"
 #include "metric/registry.h"
-
 #include "trace/settings.h"
 #include "trace/trace.h"
+
 #include <array>
 #include <functional>
 #include <string>

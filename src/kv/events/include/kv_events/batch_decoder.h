@@ -1,9 +1,9 @@
 #pragma once
 
 #include "base/arena.h"
-
 #include "kv_events/engine_adapter.h"
 #include "kv_events/event.h"
+
 #include <cstddef>
 #include <optional>
 #include <string_view>

@@ -3,8 +3,8 @@
 #include "base/arena.h"
 #include "base/result.h"
 #include "codec/msgpack.h"
-
 #include "kv_events/event.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>

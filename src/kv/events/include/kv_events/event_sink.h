@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kv_events/event.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>

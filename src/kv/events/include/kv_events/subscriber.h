@@ -2,10 +2,10 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "metric/registry.h"
-
 #include "kv_events/engine_adapter.h"
 #include "kv_events/event_sink.h"
+#include "metric/registry.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "tls/certificate.h"
+
 #include <gtest/gtest.h>
 
-#include "tls/certificate.h"
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tls/stream.h"
+
 #include <algorithm>
 #include <string>
 #include <string_view>
