@@ -3,7 +3,6 @@
 #include "base/check.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <thread>
@@ -30,7 +29,7 @@ OwnerSets::OwnerSets(Epochs& epochs, size_t sets_max)
     : epochs_(epochs), chunks_((sets_max + 2 * kRetiredMax) / kChunkSets + 2) {}
 
 OwnerSets::~OwnerSets() {
-  for (uint32_t number = 0; number < numbers_; ++number) std::free(cell(number).load());
+  for (uint32_t number = 0; number < numbers_; ++number) ::operator delete(cell(number).load());
   for (auto& chunk : chunks_) delete[] chunk.load();
 }
 
@@ -89,8 +88,7 @@ uint32_t OwnerSets::intern() {
   uint64_t key = XXH3_64bits(scratch_.data(), bytes);
   for (auto at = dictionary_.find(key); at != dictionary_.end(); at = dictionary_.find(++key))
     if (std::ranges::equal(read(at->second), scratch_)) return at->second;
-  void* memory = std::malloc(sizeof(Set) + bytes);
-  CHECK(memory != nullptr);
+  void* memory = ::operator new(sizeof(Set) + bytes);
   auto* set = new (memory) Set{.key = key, .size = static_cast<uint32_t>(scratch_.size())};
   std::memcpy(static_cast<char*>(memory) + sizeof(Set), scratch_.data(), bytes);
   bytes_ += set->bytes();
@@ -138,7 +136,7 @@ void OwnerSets::reclaim() {
     for (const uint64_t now = epochs_.now(); !retired_.empty() && retired_.front().epoch + 2 <= now;
          retired_.pop_front()) {
       Cell& at = cell(retired_.front().set);
-      std::free(at.load(std::memory_order_relaxed));
+      ::operator delete(at.load(std::memory_order_relaxed));
       at.store(nullptr, std::memory_order_relaxed);
       free_numbers_.push_back(retired_.front().set);
     }
