@@ -43,7 +43,7 @@ plugins
   some-filter  [configured]
   q (queue-scorer)  [configured]
   prefix-cache-scorer  [configured]
-      {"prefixMatchInfoProducerName":"approx-prefix-cache-producer","blockSize":64,"old":false}
+      {"prefixMatchInfoProducerName":"approx-prefix-cache-producer","blockSize":64}
   single-profile-handler  [default]
   max-score-picker  [default]
   openai-parser  [default]

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace llmd::plugin {
 namespace {
 
@@ -61,8 +63,34 @@ TEST(Params, KeepsDefaultsWithoutADocument) {
   ASSERT_TRUE(values);
   EXPECT_EQ(kTable.print(*values),
             R"({"on":true,"count":7,"small":3,"port":8000,"ratio":0.5,"text":"x","wait":"400ms",)"
-            R"("names":["one"],"labels":{},"cap":null,"inner":{"blockSize":64,"mode":"a"},)"
+            R"("labels":{},"cap":null,"inner":{"blockSize":64,"mode":"a"},)"
             R"("maybe":null,"engines":[]})");
+}
+
+TEST(Params, PrintsCurrentNames) {
+  struct Sizes {
+    int64_t tokens = 16;
+    int64_t size = 0;
+    int64_t blocks = 8;
+  };
+  const auto fold = [](Sizes& sizes) -> Status {
+    if (sizes.size < 0) return fail(Code::kBadRequest, "negative");
+    if (sizes.size > 0) sizes.tokens = std::exchange(sizes.size, 0);
+    return {};
+  };
+  const Params<Sizes> table(
+      {field("tokens", &Sizes::tokens, "", ""), field("size", &Sizes::size, "", "").deprecated(),
+       field("blocks", &Sizes::blocks, "", "").deprecated()},
+      fold);
+  const auto printed = [&](std::string_view yaml) {
+    const auto node = codec::parse_yaml(yaml, "f.yaml");
+    const auto values = table.parse(&*node);
+    return values ? table.print(*values) : values.error().message;
+  };
+  EXPECT_EQ(printed("{}"), R"({"tokens":16})");
+  EXPECT_EQ(printed("{size: 32}"), R"({"tokens":32})");
+  EXPECT_EQ(printed("{blocks: 9}"), R"({"tokens":16,"blocks":9})") << "has no successor";
+  EXPECT_EQ(printed("{size: -1}"), "negative");
 }
 
 TEST(Params, ReadsEveryType) {

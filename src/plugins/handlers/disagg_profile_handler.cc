@@ -50,30 +50,6 @@ const plugin::Params<Deciders>& deciders_table() {
   return params;
 }
 
-const plugin::Params<Params>& table() {
-  static const plugin::Params<Params> params = {
-      plugin::field("stageOrder", &Params::stage_order, "",
-                    "Which profile runs first: decode-first or prefill-first. Case, '-' and '_' "
-                    "do not count."),
-      plugin::object_field("profiles", &Params::profiles, profiles_table(),
-                           "Names of the scheduling profiles."),
-      plugin::object_field("deciders", &Params::deciders, deciders_table(),
-                           "Names of the deciders."),
-      plugin::field("decodeProfile", &Params::decode_profile, "", "profiles.decode.").deprecated(),
-      plugin::field("prefillProfile", &Params::prefill_profile, "", "profiles.prefill.")
-          .deprecated(),
-      plugin::field("encodeProfile", &Params::encode_profile, "", "profiles.encode.").deprecated(),
-      plugin::field("prefillDeciderPluginName", &Params::prefill_decider, "", "deciders.prefill.")
-          .deprecated(),
-      plugin::field("encodeDeciderPluginName", &Params::encode_decider, "", "deciders.encode.")
-          .deprecated(),
-      plugin::field("deciderPluginName", &Params::decider, "",
-                    "deciders.prefill where prefillDeciderPluginName is not given.")
-          .deprecated(),
-  };
-  return params;
-}
-
 /// Makes the flat spelling the nested one.
 Status fold(Params& p) {
   if (!p.decode_profile && !p.prefill_profile && !p.encode_profile && !p.prefill_decider &&
@@ -89,7 +65,39 @@ Status fold(Params& p) {
                 .encode = p.encode_profile.value_or(names.encode)};
   p.deciders = {.prefill = p.prefill_decider.value_or(p.decider.value_or("")),
                 .encode = p.encode_decider.value_or("")};
+  p.decode_profile = p.prefill_profile = p.encode_profile = std::nullopt;
+  p.prefill_decider = p.encode_decider = p.decider = std::nullopt;
   return {};
+}
+
+const plugin::Params<Params>& table() {
+  static const plugin::Params<Params> params(
+      {
+          plugin::field(
+              "stageOrder", &Params::stage_order, "",
+              "Which profile runs first: decode-first or prefill-first. Case, '-' and '_' "
+              "do not count."),
+          plugin::object_field("profiles", &Params::profiles, profiles_table(),
+                               "Names of the scheduling profiles."),
+          plugin::object_field("deciders", &Params::deciders, deciders_table(),
+                               "Names of the deciders."),
+          plugin::field("decodeProfile", &Params::decode_profile, "", "profiles.decode.")
+              .deprecated(),
+          plugin::field("prefillProfile", &Params::prefill_profile, "", "profiles.prefill.")
+              .deprecated(),
+          plugin::field("encodeProfile", &Params::encode_profile, "", "profiles.encode.")
+              .deprecated(),
+          plugin::field("prefillDeciderPluginName", &Params::prefill_decider, "",
+                        "deciders.prefill.")
+              .deprecated(),
+          plugin::field("encodeDeciderPluginName", &Params::encode_decider, "", "deciders.encode.")
+              .deprecated(),
+          plugin::field("deciderPluginName", &Params::decider, "",
+                        "deciders.prefill where prefillDeciderPluginName is not given.")
+              .deprecated(),
+      },
+      fold);
+  return params;
 }
 
 /// Whether prefill comes first; nothing for an order that does not exist.
@@ -114,7 +122,6 @@ class DisaggProfileHandler final : public schedule::ProfileHandler, public sched
  public:
   static Result<std::unique_ptr<DisaggProfileHandler>> create(Params p,
                                                               const plugin::Context& context) {
-    LLMD_TRY(fold(p));
     const auto order = prefill_first(p.stage_order);
     if (!order)
       return fail(Code::kBadRequest, "parameter 'stageOrder': '" + p.stage_order +

@@ -7,6 +7,7 @@
 #include "schedule/wiring.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace llmd::plugins {
 namespace {
@@ -30,27 +31,38 @@ struct Params {
   int64_t capacity = kDefaultCapacity;
 };
 
+/// blockSize counts while blockSizeTokens has its default.
+Status fold(Params& p) {
+  const int64_t tokens = std::exchange(p.block_size, 0);
+  if (tokens > 0 && p.block_tokens == kDefaultBlockTokens) p.block_tokens = tokens;
+  return {};
+}
+
 const plugin::Params<Params>& table() {
-  static const plugin::Params<Params> params = {
-      plugin::field("autoTune", &Params::auto_tune, "",
-                    "Take block size and capacity from the endpoints' metrics where they report "
-                    "them."),
-      plugin::field("blockSizeTokens", &Params::block_tokens, "tokens",
-                    "Block size where metrics do not give it; never below 64 in effect."),
-      plugin::field("blockSize", &Params::block_size, "tokens",
-                    "Becomes blockSizeTokens while that has its default.")
-          .deprecated(),
-      plugin::field("maxPrefixTokensToMatch", &Params::match_tokens_max, "tokens",
-                    "How much of a prompt is hashed; 0: maxPrefixBlocksToMatch decides.")
-          .min(0),
-      plugin::field("maxPrefixBlocksToMatch", &Params::match_blocks_max, "blocks",
-                    "How much of a prompt is hashed when maxPrefixTokensToMatch is 0; 0: all.")
-          .min(0)
-          .deprecated(),
-      plugin::field("lruCapacityPerServer", &Params::capacity, "blocks",
-                    "Blocks remembered per endpoint where metrics do not give its cache size; 0 "
-                    "and less mean the default."),
-  };
+  static const plugin::Params<Params> params(
+      {
+          plugin::field(
+              "autoTune", &Params::auto_tune, "",
+              "Take block size and capacity from the endpoints' metrics where they report "
+              "them."),
+          plugin::field("blockSizeTokens", &Params::block_tokens, "tokens",
+                        "Block size where metrics do not give it; never below 64 in effect."),
+          plugin::field("blockSize", &Params::block_size, "tokens",
+                        "Becomes blockSizeTokens while that has its default.")
+              .deprecated(),
+          plugin::field("maxPrefixTokensToMatch", &Params::match_tokens_max, "tokens",
+                        "How much of a prompt is hashed; 0: maxPrefixBlocksToMatch decides.")
+              .min(0),
+          plugin::field("maxPrefixBlocksToMatch", &Params::match_blocks_max, "blocks",
+                        "How much of a prompt is hashed when maxPrefixTokensToMatch is 0; 0: all.")
+              .min(0)
+              .deprecated(),
+          plugin::field(
+              "lruCapacityPerServer", &Params::capacity, "blocks",
+              "Blocks remembered per endpoint where metrics do not give its cache size; 0 "
+              "and less mean the default."),
+      },
+      fold);
   return params;
 }
 
@@ -61,7 +73,6 @@ class ApproxPrefixCacheProducer final : public schedule::Producer, public schedu
  public:
   static Result<std::unique_ptr<ApproxPrefixCacheProducer>> create(Params p,
                                                                    const plugin::Context& context) {
-    if (p.block_size > 0 && p.block_tokens == kDefaultBlockTokens) p.block_tokens = p.block_size;
     if (!p.auto_tune && p.block_tokens <= 0)
       return fail(Code::kBadRequest,
                   "parameter 'blockSizeTokens' must be above 0 without autoTune, not " +

@@ -105,17 +105,23 @@ Param<P> field(std::string_view name, T P::* member, std::string_view unit, std:
 template <class P>
 class Params {
  public:
+  /// Moves the values of deprecated parameters into those that replaced them, and sets them back.
+  using Fold = std::function<Status(P&)>;
+
   Params() = default;
-  Params(std::initializer_list<Param<P>> params) : params_(params) {}
+  Params(std::initializer_list<Param<P>> params, Fold fold = {})
+      : params_(params), fold_(std::move(fold)) {}
 
   Result<P> parse(const codec::Node* node) const {
     P values{};
     LLMD_TRY(apply(values, node));
+    if (fold_) LLMD_TRY(fold_(values));
     return values;
   }
   /// The same on top of the given values.
   Status apply(P& values, const codec::Node* node) const {
     std::vector<std::string_view> names;
+    names.reserve(params_.size());
     for (const auto& param : params_) names.push_back(param.info.name);
     return values::apply(node, names, [&](size_t i, const codec::Node& value) {
       return params_[i].set(values, value);
@@ -123,19 +129,25 @@ class Params {
   }
   std::vector<ParamInfo> describe() const {
     std::vector<ParamInfo> infos;
+    infos.reserve(params_.size());
     for (const auto& param : params_) infos.push_back(param.info);
     return infos;
   }
-  /// Effective values as a JSON object, in declaration order.
+  /// Effective values as a JSON object, in declaration order. Deprecated parameters are left out
+  /// unless they still say something.
   std::string print(const P& values) const {
     std::string out = "{";
-    for (const auto& param : params_)
-      values::append_member(out, param.info.name, param.print(values));
+    for (const auto& param : params_) {
+      const std::string value = param.print(values);
+      if (param.info.deprecated && value == param.info.default_value) continue;
+      values::append_member(out, param.info.name, value);
+    }
     return out + "}";
   }
 
  private:
   std::vector<Param<P>> params_;
+  Fold fold_;
 };
 
 /// What docs and dumps say of a parameter whose values have a table of their own.
