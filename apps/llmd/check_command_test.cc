@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,43 @@ TEST(CheckCommand, RefusesWithOneLineAndCodeTwo) {
     EXPECT_TRUE(outcome.err.starts_with(c.err)) << outcome.err;
     EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
   }
+}
+
+TEST(CheckCommand, ChecksEndpointsAndObjects) {
+  const auto dir = std::filesystem::path(testing::TempDir()) / "check-command";
+  std::filesystem::create_directories(dir / "objects");
+  const auto write = [&](const char* name, const std::string& text) {
+    std::ofstream(dir / name) << text;
+  };
+  const std::string endpoints = (dir / "endpoints.yaml").string();
+  const std::string objects = (dir / "objects").string();
+  const auto outcome = [&] {
+    return check({"--endpoints-file", endpoints, "--objects-dir", objects});
+  };
+  const std::string good = "endpoints:\n- {name: a, address: 127.0.0.1, port: '8000'}\n";
+  const std::string objective =
+      "apiVersion: llm-d.ai/v1alpha2\nkind: InferenceObjective\nmetadata: {name: o}\n";
+
+  write("endpoints.yaml", good + "colour: red\n");
+  write("objects/a.yaml", objective + "spec: {priority: 3}\n");
+  const Outcome accepted = outcome();
+  EXPECT_EQ(accepted.code, 0) << accepted.err;
+  EXPECT_TRUE(accepted.out.ends_with("endpoints " + endpoints + "\n  1\n  warning: " + endpoints +
+                                     ":3: unknown key 'colour' is ignored\nobjects " + objects +
+                                     "\n  1 objectives, 0 rewrites of pool epp\n"))
+      << accepted.out;
+
+  write("objects/a.yaml", objective + "spec: {priority: high}\n");
+  EXPECT_EQ(outcome().code, 2);
+  EXPECT_TRUE(outcome().err.starts_with("llmd check: " + objects + "/a.yaml:4: ")) << outcome().err;
+
+  write("endpoints.yaml", good +
+                              "- {name: b, address: here, port: '1'}\n"
+                              "- {name: c, address: 127.0.0.1, port: '99999'}\n");
+  EXPECT_EQ(outcome().code, 2);
+  EXPECT_EQ(std::ranges::count(outcome().err, '\n'), 2) << "every bad entry: " << outcome().err;
+  EXPECT_NE(outcome().err.find(endpoints + ":4: "), std::string::npos) << outcome().err;
+  std::filesystem::remove_all(dir);
 }
 
 TEST(CheckCommand, NamesTheNearestFlag) {

@@ -185,6 +185,16 @@ std::string_view take_until_nul(std::string_view& text) {
   return part;
 }
 
+/// What read_directory() returned.
+Result<ObjectsRead> parse_files(std::string_view files, std::string_view pool) {
+  ObjectsRead out;
+  while (!files.empty()) {
+    const std::string_view path = take_until_nul(files);
+    LLMD_TRY(parse_objects(take_until_nul(files), path, pool, out));
+  }
+  return out;
+}
+
 const metric::Definition kReloads = {
     .name = "llmd_objects_reloads_total",
     .kind = metric::Kind::kCounter,
@@ -216,6 +226,11 @@ Status parse_objects(std::string_view text, std::string_view file, std::string_v
   return {};
 }
 
+Result<ObjectsRead> read_objects(const std::string& directory, std::string_view pool) {
+  LLMD_TRY_ASSIGN(const std::string files, read_directory(directory));
+  return parse_files(files, pool);
+}
+
 ObjectsDirectory::ObjectsDirectory(std::string path, std::string pool, metric::Registry& metrics,
                                    Publish publish)
     : path_(std::move(path)),
@@ -240,11 +255,7 @@ void ObjectsDirectory::failed(const Error& error) {
 }
 
 Status ObjectsDirectory::load(std::string_view files) {
-  ObjectsRead out;
-  while (!files.empty()) {
-    const std::string_view path = take_until_nul(files);
-    LLMD_TRY(parse_objects(take_until_nul(files), path, pool_, out));
-  }
+  LLMD_TRY_ASSIGN(ObjectsRead out, parse_files(files, pool_));
   for (const auto& warning : out.warnings) log::warn(warning);
   auto objects =
       std::make_shared<const request::Objects>(std::move(out.objectives), std::move(out.rewrites));

@@ -1,5 +1,6 @@
-#include "endpoints_file.h"
+#include "fleet/endpoints_file.h"
 
+#include "base/file.h"
 #include "base/text.h"
 #include "codec/node.h"
 #include "fleet/address.h"
@@ -109,6 +110,12 @@ Result<EndpointsFile> parse_endpoints_file(std::string_view text, std::string_vi
   if (list->type != Node::Type::kList) return bad_type(*list, "endpoints", "list");
   for (const Node& entry : list->items) LLMD_TRY(read_entry(entry, out));
   return out;
+}
+
+Result<std::string> read_endpoints_file(const std::string& path) {
+  auto text = read_file(path, kEndpointsFileBytesMax);
+  if (!text) return fail(std::move(text).error().in(fmt::format("endpoints file '{}'", path)));
+  return text;
 }
 
 }  // namespace llmd::fleet

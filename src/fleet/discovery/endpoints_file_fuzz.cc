@@ -1,7 +1,6 @@
-#include "endpoints_file.h"
-
 #include "base/check.h"
 #include "fleet/address.h"
+#include "fleet/endpoints_file.h"
 
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-#include "endpoints_file.h"
+#include "fleet/endpoints_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,7 @@
 #include "fleet/file_discovery.h"
 
-#include "endpoints_file.h"
-
-#include "base/file.h"
 #include "base/log.h"
+#include "fleet/endpoints_file.h"
 #include "io/directory_watch.h"
 
 #include <fmt/format.h>
@@ -27,12 +25,6 @@ const metric::Definition kBadEntries{
 
 metric::Counter counter_of(metric::Registry& metrics, std::string_view result) {
   return metrics.family(kReloads).counter(std::span(&result, 1));
-}
-
-Result<std::string> read_endpoints_file(const std::string& path) {
-  auto text = read_file(path, kEndpointsFileBytesMax);
-  if (!text) return fail(std::move(text).error().in(fmt::format("endpoints file '{}'", path)));
-  return text;
 }
 
 }  // namespace

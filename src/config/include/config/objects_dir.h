@@ -28,6 +28,9 @@ struct ObjectsRead {
 Status parse_objects(std::string_view text, std::string_view file, std::string_view pool,
                      ObjectsRead& out);
 
+/// All such files of a directory (*.yaml, *.yml, *.json).
+Result<ObjectsRead> read_objects(const std::string& directory, std::string_view pool);
+
 /// Follows a directory of such files (*.yaml, *.yml, *.json): reads all of them again when one
 /// changes and hands the result on. A set that does not load is logged and counted, and the last
 /// good one stays. Metric: llmd_objects_reloads_total{result="success"|"failure"}. Threading: one

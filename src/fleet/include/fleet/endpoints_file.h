@@ -31,4 +31,7 @@ struct EndpointsFile {
 /// decoded is never half-applied. Wrong values make one bad entry. Errors name file and line.
 Result<EndpointsFile> parse_endpoints_file(std::string_view text, std::string_view file);
 
+/// The text of such a file. Errors name the path.
+Result<std::string> read_endpoints_file(const std::string& path);
+
 }  // namespace llmd::fleet
