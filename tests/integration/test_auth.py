@@ -1,6 +1,7 @@
 """API keys: of clients at the router, and of the router at its model servers. No key shows anywhere else."""
 
 import hashlib
+import json
 import os
 import pathlib
 import signal
@@ -51,6 +52,10 @@ def test_openai_and_anthropic_clients(lab, tmp_path):
     assert page.value("llmd_client_auth_refusals_total", reason="unknown") == 2
     assert page.value("llmd_client_auth_refusals_total", reason="missing") == 1
     assert {labels["fairness_id"] for name, labels, _ in page.samples if name == "llm_d_epp_request_total"} == {"blue", "green"}
+    router.stop()
+    lines = [line for line in map(json.loads, router.log().splitlines()) if line["msg"] == "request refused"]
+    assert [line["status"] for line in lines] == [401, 401, 401]
+    assert lines[0]["x-request-id"] == refused.value.response.headers["x-request-id"]
 
 
 def test_keys_change_without_a_restart(lab, tmp_path):

@@ -37,13 +37,16 @@ std::string_view anthropic_type(int status) {
 
 void write_error_body(std::string& out, const ErrorBody& error) {
   const bool anthropic = is_anthropic(error.path);
+  const bool key_refused = error.status == 401;
   out = anthropic ? R"({"type":"error","error":{"message":")" : R"({"error":{"message":")";
   append_json_escaped(out, error.message);
   out += R"(","type":")";
-  out += anthropic ? anthropic_type(error.status) : error.type;
+  out += anthropic     ? anthropic_type(error.status)
+         : key_refused ? "invalid_request_error"
+                       : error.type;
   if (!anthropic) {
     out += R"(","param":null,"code":)";
-    out += error.code.empty() ? std::to_string(error.status) : std::string(error.code);
+    out += key_refused ? R"("invalid_api_key")" : std::to_string(error.status);
     out += "}}";
     return;
   }

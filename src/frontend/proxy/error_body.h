@@ -11,7 +11,6 @@ struct ErrorBody {
   int status = 500;
   std::string_view message;
   std::string_view type;        // OpenAI's "type"; Anthropic's follows from the status
-  std::string_view code;        // OpenAI's "code", as JSON; empty: the status
   std::string_view request_id;  // may be empty
 };
 /// Replaces `out` with the JSON.

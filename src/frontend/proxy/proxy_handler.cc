@@ -70,6 +70,7 @@ schedule::EndCause translate(http::AbortCause cause) {
 }
 
 Code code_of(int status) {
+  if (status == 401) return Code::kUnauthorized;
   if (status >= 500) return status == 503 ? Code::kServiceUnavailable : Code::kInternal;
   return status == 413 || status == 431 ? Code::kResourceExhausted : Code::kBadRequest;
 }
@@ -145,7 +146,7 @@ bool ProxyHandler::begin_grpc(const http::RequestHead& head) {
   if (!timeout) return true;
   const auto limit = grpc::parse_timeout(*timeout);
   if (!limit) {
-    answer_error(400, "malformed grpc-timeout", {}, {}, head.headers.get(kRequestId));
+    refuse(400, "malformed grpc-timeout");
     return false;
   }
   grpc_->deadline.arm(*limit, [this] {
@@ -190,23 +191,8 @@ bool ProxyHandler::authenticate(HeaderView headers) {
   if (client_) return true;
   const auto& options = loop_.options;
   (key.empty() ? options.refused_without_key : options.refused_with_unknown_key).add();
-  const auto id = headers.get(kRequestId);
-  const std::string_view message =
-      key.empty() ? "no API key: send it as Authorization: Bearer, or as x-api-key"
-                  : "the API key is not known";
-  if (grpc_) {
-    answer_error(401, message, {}, {}, id);
-    return false;
-  }
-  write_error_body(text_, {.path = exchange_->head().target,
-                           .status = 401,
-                           .message = message,
-                           .type = "invalid_request_error",
-                           .code = "\"invalid_api_key\"",
-                           .request_id = id});
-  headers_.assign({{"Content-Type", "application/json"}, {"WWW-Authenticate", "Bearer"}});
-  if (!id.empty()) headers_.push_back({kRequestId, id});
-  exchange_->respond(401, headers_, text_);
+  refuse(401, key.empty() ? "no API key: send it as Authorization: Bearer, or as x-api-key"
+                          : "the API key is not known");
   return false;
 }
 
@@ -252,13 +238,19 @@ void ProxyHandler::on_request_drained() {
 }
 
 void ProxyHandler::on_refused(http::Exchange& exchange, int status, std::string_view what) {
-  if (!session_.active()) {
-    exchange_ = &exchange;
-    credentials_ = loop_.credentials;
-    client_ = nullptr;
-    heard_ = heard(exchange.head().headers);
-    session_.on_headers(exchange.head().target, heard_, false);
-  }
+  if (session_.active()) return session_.refuse(status, {code_of(status), std::string(what), {}});
+  exchange_ = &exchange;
+  credentials_ = loop_.credentials;
+  client_ = nullptr;
+  refuse(status, what);
+}
+
+/// Ends a request that the session has not heard of. It gets an id and a line in the log all the
+/// same.
+void ProxyHandler::refuse(int status, std::string_view what) {
+  const auto& head = exchange_->head();
+  heard_ = heard(head.headers);
+  session_.on_headers(head.target, heard_, false);
   session_.refuse(status, {code_of(status), std::string(what), {}});
 }
 
@@ -346,6 +338,7 @@ void ProxyHandler::answer_error(int status, std::string_view message, std::strin
                              .type = type,
                              .request_id = request_id});
   }
+  if (status == 401 && !grpc) headers_.push_back({"WWW-Authenticate", "Bearer"});
   if (!drop_reason.empty()) headers_.push_back({kDropReason, drop_reason});
   if (!request_id.empty()) headers_.push_back({kRequestId, request_id});
   if (grpc)

@@ -80,6 +80,7 @@ class ProxyHandler final : public http::RequestHandler,
   void end_grpc(int status, std::string_view message);
   void abort_call();
   bool authenticate(HeaderView headers);
+  void refuse(int status, std::string_view what);
   HeaderView heard(HeaderView headers);
   void collect_headers(std::span<const HeaderField> set_headers);
   void collect_body(std::span<const route::Splice> splices);
