@@ -194,10 +194,11 @@ class PredictedLatencyProducer final : public schedule::Producer,
       tracked.decode.prefix_share = 0;
       predictor_->learn(tracked.decode, {.tpot_ms = tpot}, context.clock.wall());
     }
+    const double ttft = millis(first - context.received);
+    probe_->took(*this, context, ttft, tpot);
     const auto& slo = tracked.slo;
-    if (slo.ttft > 0 && millis(first - context.received) > slo.ttft)
-      probe_->violated(*this, context, "ttft");
-    if (slo.tpot > 0 && tpot > slo.tpot) probe_->violated(*this, context, "tpot");
+    if (slo.ttft > 0) probe_->judged(*this, context, "ttft", ttft > slo.ttft);
+    if (slo.tpot > 0) probe_->judged(*this, context, "tpot", tpot > slo.tpot);
   }
 
   std::string_view role_of(const fleet::Endpoint& endpoint) const {

@@ -189,17 +189,59 @@ TEST_F(PredictedLatencyTest, TeachesWhatStreamsTook) {
   end({.completion_tokens = 11, .present = true});
   EXPECT_EQ(predictor_->learnt,
             (std::vector<std::tuple<int64_t, double, double>>{{3, 250, 0}, {3, 0, 30}}));
+}
+
+TEST_F(PredictedLatencyTest, MeasuresPredictionsAndWhatCameOfThem) {
+  configure();
+  request("200", "20");
+  predictions();
+  send_to(1);
+  harness_.clock.advance(std::chrono::milliseconds(250));
+  dynamic_cast<const ResponseHook&>(*producer_).on_first_chunk(harness_.context);
+  harness_.clock.advance(std::chrono::milliseconds(300));
+  end({.completion_tokens = 11, .present = true});
   const auto page = harness_.metric_registry().render();
-  for (const auto* line :
-       {"llm_d_epp_request_slo_violation_total{model_name=\"\",plugin_name=\"predicted-latency-"
-        "producer\",plugin_type=\"predicted-latency-producer\",target_model_name=\"\",type="
-        "\"tpot\"} 1\n",
-        "llm_d_epp_request_predicted_ttft_seconds_sum{model_name=\"\",plugin_name=\"predicted-"
-        "latency-producer\",plugin_type=\"predicted-latency-producer\",target_model_name=\"\"} "
-        "0.3\n",
-        "inference_objective_request_predicted_tpot_seconds_sum{model_name=\"\",target_model_name="
-        "\"\"} 0.03\n"})
-    EXPECT_NE(page.find(line), std::string::npos) << line << page;
+  const std::string plugin =
+      "model_name=\"\",plugin_name=\"predicted-latency-producer\",plugin_type=\"predicted-latency-"
+      "producer\",target_model_name=\"\"";
+  const std::string models = R"(model_name="",target_model_name="")";
+  for (const auto& [name, value] : std::initializer_list<std::pair<std::string, std::string>>{
+           {"request_predicted_ttft_seconds_sum", "0.3"},
+           {"request_predicted_tpot_seconds_sum", "0.03"},
+           {"request_ttft_prediction_duration_seconds_count", "1"},
+           {"request_tpot_prediction_duration_seconds_count", "1"}}) {
+    EXPECT_NE(page.find("llm_d_epp_" + name + "{" + plugin + "} " + value + "\n"), page.npos)
+        << name;
+    EXPECT_NE(page.find("inference_objective_" + name + "{" + models + "} " + value + "\n"),
+              page.npos)
+        << name;
+  }
+  EXPECT_NE(page.find("inference_objective_request_ttft_seconds_sum{" + models + "} 0.25\n"),
+            page.npos);
+  EXPECT_NE(page.find("inference_objective_request_tpot_seconds_sum{" + models + "} 0.03\n"),
+            page.npos);
+  for (const auto* type : {"tpot\"} 1\n", "ttft\"} 1\n"}) {
+    EXPECT_NE(page.find("request_slo_violation_total{" + plugin + ",type=\"" + type), page.npos)
+        << type;
+    EXPECT_NE(
+        page.find("inference_objective_request_slo_violation_total{" + models + ",type=\"" + type),
+        page.npos)
+        << type;
+  }
+  for (const auto& [type, value] :
+       std::initializer_list<std::pair<std::string, std::string>>{{"ttft", "0.25"},
+                                                                  {"tpot", "0.03"},
+                                                                  {"predicted_ttft", "0.3"},
+                                                                  {"predicted_tpot", "0.03"},
+                                                                  {"ttft_prediction_duration", "0"},
+                                                                  {"tpot_prediction_duration", "0"},
+                                                                  {"ttft_slo_violation", "1"},
+                                                                  {"tpot_slo_violation", "1"}}) {
+    const std::string line = ",type=\"" + type + "\"} " + value + "\n";
+    EXPECT_NE(page.find("llm_d_epp_inference_request_metric{" + plugin + line), page.npos) << type;
+    EXPECT_NE(page.find("inference_objective_inference_request_metric{" + models + line), page.npos)
+        << type;
+  }
 }
 
 TEST_F(PredictedLatencyTest, TeachesWhatOtherAnswersTook) {
