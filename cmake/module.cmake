@@ -42,6 +42,7 @@ function(llmd_module name)
 
   if(LLMD_TESTS AND tests)
     add_executable(${name}_test ${tests})
+    llmd_test_program(${name}_test)
     target_include_directories(${name}_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
     target_link_libraries(${name}_test PRIVATE llmd_${name} ${arg_PRIVATE_LIBS} ${arg_TEST_DEPS} ${arg_TEST_LIBS}
       GTest::gtest GTest::gtest_main)
