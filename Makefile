@@ -46,9 +46,10 @@ slow-clients: build ## Serve good traffic beside 2 000 slow clients, and compare
 	@scripts/slow_clients.py --llmd $(LLMD)
 
 SOAK_MINUTES ?= 30
-soak: build ## Run both front ends under mixed faults, SOAK_MINUTES=30
-	@scripts/setup.sh test
-	@LLMD_BINARY=$(LLMD) build/venv/bin/python tests/integration/soak.py $(SOAK_MINUTES)
+SOAK_REQUESTS ?= 2000000
+soak: build ## Run both front ends under mixed faults, SOAK_MINUTES=30 SOAK_REQUESTS=2000000
+	@scripts/setup.sh bench
+	@LLMD_BINARY=$(LLMD) build/venv/bin/python tests/integration/soak.py $(SOAK_MINUTES) $(SOAK_REQUESTS)
 
 bench: ## Build and run the micro-benchmarks
 	@scripts/setup.sh bench

@@ -1,10 +1,11 @@
 """A soak with mixed faults through both front ends: `make soak`, or
 
-    LLMD_BINARY=build/release/apps/llmd/llmd build/venv/bin/python tests/integration/soak.py [minutes=30] [seed=1]
+    LLMD_BINARY=build/release/apps/llmd/llmd build/venv/bin/python tests/integration/soak.py [minutes=30] [requests=2000000] [seed=1]
 
-`llmd router`, and `llmd epp` behind real Envoy, each have four simulated servers of their own. All the while clients ask for whole and
-streamed answers, leave in the middle, read slowly, and send what is no request; servers are killed, stalled and started again;
-configurations are reloaded, good ones and bad ones. Afterwards nothing may be in flight by any account, every request must have been
+`llmd router`, and `llmd epp` behind real Envoy, each have four simulated servers of their own. All the while a crowd (wrk, kept-alive
+connections, 50 000 prefix families) asks plain questions, and other clients ask for whole and streamed answers, leave in the middle, read
+slowly, and send what is no request; servers are killed, stalled and started again; configurations are reloaded, good ones and bad ones.
+It ends when the minutes have passed and that many requests have been answered, and after three times the minutes at the latest. Then nothing may be in flight by any account, every request must have been
 answered or shown a broken connection, and memory must not have grown between the first fifth and the end. Exit code 1 otherwise."""
 
 import collections
@@ -12,8 +13,10 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -40,6 +43,8 @@ BAD = [b"NOT HTTP\r\n\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1
        request(b"{" * 2000), b"GET /v1/models HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 70_000 + b"\r\n\r\n",
        b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"]
 ANSWER_SECONDS = 60
+CROWD = ["setpriv", "--pdeathsig", "KILL", "wrk", "-t1", "-c32", "-d5s", "--timeout", f"{ANSWER_SECONDS}s", "-s",
+         str(pathlib.Path(__file__).parents[2] / "scripts/families.lua")]
 MEMORY_GROWTH_KB = 8 * 1024
 
 
@@ -54,6 +59,7 @@ class Stand:
     def __init__(self, name, directory, rng):
         self.name, self.directory, self.rng = name, directory, rng
         self.seen = collections.Counter()
+        self.crowd_answers = 0
         self.unanswered = []
         self.started = 0
         self.sims = [self.sim() for _ in range(4)]
@@ -102,6 +108,22 @@ class Stand:
             self.unanswered.append(f"{kind} {number}: {fault!r}")
         except OSError:
             self.seen[f"{kind}: broken"] += 1
+
+    def crowd(self):
+        """Five seconds of many plain requests."""
+        told = subprocess.run([*CROWD, f"http://127.0.0.1:{self.port}"], capture_output=True, text=True, check=True).stdout
+        self.crowd_answers += int(re.search(r"(\d+) requests in", told).group(1))
+        if errors := re.search(r"Socket errors: (.*)", told):
+            for kind, count in re.findall(r"(\w+) (\d+)", errors.group(1)):
+                self.seen[f"crowd: {kind}"] += int(count)
+                if kind == "timeout" and int(count):
+                    self.unanswered.append(f"crowd: {count} answers took more than {ANSWER_SECONDS} s")
+        if failed := re.search(r"Non-2xx or 3xx responses: (\d+)", told):
+            self.seen["crowd: not 200"] += int(failed.group(1))
+
+    def answered(self):
+        kinds = ("whole", "stream", "large", "models", "slow", "bad")
+        return self.crowd_answers + sum(n for what, n in list(self.seen.items()) if what.split(":")[0] in kinds and "broken" not in what)
 
     def post(self, body):
         with Wire(self.port, timeout=ANSWER_SECONDS) as wire:
@@ -187,13 +209,17 @@ def epp_stand(directory, rng):
     return stand
 
 
-def main(minutes, seed):
+def main(minutes, requests, seed):
     over = threading.Event()
     faults = []
     with tempfile.TemporaryDirectory() as name:
         rng = random.Random(seed)
         stands = [make(pathlib.Path(name), random.Random(rng.random())) for make in (router_stand, epp_stand)]
-        end = time.monotonic() + minutes * 60
+        begin = time.monotonic()
+
+        def enough():
+            past = (time.monotonic() - begin) / 60
+            return past >= minutes and (past >= 3 * minutes or sum(stand.answered() for stand in stands) >= requests)
 
         def ask(stand, worker):
             mine = random.Random(f"{seed}-{stand.name}-{worker}")
@@ -202,12 +228,17 @@ def main(minutes, seed):
                 number += 1
                 stand.ask(mine, number)
 
+        def crowd(stand):
+            while not over.is_set():
+                stand.crowd()
+
         threads = [threading.Thread(target=ask, args=(stand, i)) for stand in stands for i in range(12)]
+        threads += [threading.Thread(target=crowd, args=(stand,)) for stand in stands]
         for thread in threads:
             thread.start()
         memory = {stand.name: [] for stand in stands}
         # Here and not on a thread: servers end with the thread that started them.
-        while time.monotonic() < end:
+        while not enough():
             for stand in stands:
                 stand.break_something()
                 stand.picker.check_alive()
@@ -221,7 +252,7 @@ def main(minutes, seed):
         for stand in stands:
             samples = memory[stand.name]
             early, late = max(samples[:max(1, len(samples) // 5)]), samples[-1]
-            print(f"{stand.name}: {early} kB at most in the first fifth, {late} kB at the end; " +
+            print(f"{stand.name}: {stand.answered()} answers; {early} kB at most in the first fifth, {late} kB at the end; " +
                   json.dumps(dict(sorted(stand.seen.items()))), flush=True)
             if late > early + MEMORY_GROWTH_KB:
                 faults.append(f"{stand.name}: memory grew from {early} to {late} kB")
@@ -231,9 +262,13 @@ def main(minutes, seed):
             except AssertionError as left:
                 faults.append(str(left))
             stand.stop()
-    print("\n".join(faults) or "nothing left in flight, nothing unanswered, memory flat")
+        answers = sum(stand.answered() for stand in stands)
+        if answers < requests:
+            faults.append(f"only {answers} of {requests} requests were answered in the time")
+    print("\n".join(faults) or f"{answers} answers, nothing left in flight, nothing unanswered, memory flat")
     return 1 if faults else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]) if len(sys.argv) > 1 else 30, int(sys.argv[2]) if len(sys.argv) > 2 else 1))
+    given = [float(argument) for argument in sys.argv[1:]]
+    sys.exit(main(*(given + [30, 2_000_000, 1][len(given):])))
