@@ -88,8 +88,7 @@ TEST_F(ConfigExamples, LoadOrNameWhatIsMissing) {
   } kCases[] = {
       {"01-default", ""},
       {"02-precise-prefix",
-       ":6: plugin 'precise-prefix-cache-producer': unknown type 'precise-prefix-cache-producer' "
-       "(did you mean 'burst-prefix-cache-producer'?)"},
+       ":4: plugin 'token-producer' (token-producer): parameter 'modelName': unknown"},
       {"03-prefill-decode-topology", ""},
       {"04-encode-prefill-decode", ""},
       {"05-predicted-latency", ""},

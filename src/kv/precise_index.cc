@@ -91,12 +91,14 @@ void PreciseIndex::store(const BlockRun& run) {
   part_of(run.holder).store(run);
 }
 
-void PreciseIndex::remove(const Holder& holder, const Place& place,
-                          std::span<const uint64_t> engine_keys) {
+size_t PreciseIndex::remove(const Holder& holder, const Place& place,
+                            std::span<const uint64_t> engine_keys) {
   PrecisePart& part = part_of(holder);
-  for (const uint64_t unknown : part.remove(holder, place, engine_keys))
+  const auto [unknown_keys, copies] = part.remove(holder, place, engine_keys);
+  for (const uint64_t unknown : unknown_keys)
     for (const auto& other : parts_)
       if (other.get() != &part) part.remove_keys(holder, place, other->request_keys(unknown));
+  return copies;
 }
 
 void PreciseIndex::remove_keys(const Holder& holder, const Place& place,

@@ -270,21 +270,24 @@ std::vector<uint64_t> PrecisePart::request_keys(uint64_t engine_key) const {
 
 // ---- removing
 
-std::vector<uint64_t> PrecisePart::remove(const Holder& holder, const Place& place,
-                                          std::span<const uint64_t> engine_keys) {
-  std::vector<uint64_t> unknown;
+PrecisePart::Removal PrecisePart::remove(const Holder& holder, const Place& place,
+                                         std::span<const uint64_t> engine_keys) {
+  Removal removal;
   const uint32_t who = Holding::who(holder.slot, code_of(place));
   for (size_t at = 0; at < engine_keys.size(); at += kSlice) {
     const MutexLock lock(mutex_);
     Endpoint* endpoint = present(holder);
     if (endpoint == nullptr) return {};
     reclaim();
+    const size_t copies_before = copies_taken_;
     auto slice = engine_keys.subspan(at, std::min(kSlice, engine_keys.size() - at));
     for (; !slice.empty(); slice = slice.subspan(std::min(kTogether, slice.size())))
-      remove_slice({endpoint, who}, slice.first(std::min(kTogether, slice.size())), unknown);
+      remove_slice({endpoint, who}, slice.first(std::min(kTogether, slice.size())),
+                   removal.unknown);
+    removal.copies += copies_taken_ - copies_before;
     keep_runs_short(*endpoint, holder.slot);
   }
-  return unknown;
+  return removal;
 }
 
 /// Requires: at most kTogether keys.
@@ -354,6 +357,8 @@ bool PrecisePart::take(const Writer& writer, uint32_t number, bool forget) {
     if (owners_.size_of(after) != owners_.size_of(before)) {
       --writer.endpoint->holdings;
       --holdings_;
+    } else {
+      ++copies_taken_;
     }
     node.owners.store(after, std::memory_order_release);
     if (after == 0) ++unowned_;

@@ -26,9 +26,11 @@ class PrecisePart {
   ~PrecisePart();
 
   void store(const BlockRun& run);
-  /// Returns the keys that it does not know.
-  std::vector<uint64_t> remove(const Holder& holder, const Place& place,
-                               std::span<const uint64_t> engine_keys);
+  struct Removal {
+    std::vector<uint64_t> unknown;  // keys
+    size_t copies = 0;              // blocks of which only a copy went
+  };
+  Removal remove(const Holder& holder, const Place& place, std::span<const uint64_t> engine_keys);
   void remove_keys(const Holder& holder, const Place& place, std::span<const uint64_t> keys);
   void clear(const Holder& holder, bool for_good);
   /// The request keys of an engine key, in the order of their chain; none: unknown.
@@ -136,6 +138,7 @@ class PrecisePart {
   size_t unowned_ LLMD_GUARDED_BY(mutex_) = 0;   // nodes without owners
   size_t run_bytes_ LLMD_GUARDED_BY(mutex_) = 0;
   size_t holdings_ LLMD_GUARDED_BY(mutex_) = 0;
+  size_t copies_taken_ LLMD_GUARDED_BY(mutex_) = 0;  // removals that left the endpoint a copy
   uint64_t evicted_ LLMD_GUARDED_BY(mutex_) = 0;
 };
 

@@ -47,7 +47,7 @@ class PreciseFeed::View {
   void apply(std::string_view model, const kv_events::Batch& batch) {
     if (!find_holder()) {
       partial_.store(true, std::memory_order_relaxed);
-      return feed_.metrics_.strangers.add(static_cast<double>(batch.events.size()));
+      return feed_.metrics_.unknown_pods.add(static_cast<double>(batch.events.size()));
     }
     model_ = model;
     // Engines of different models may call blocks of the same tokens the same.
@@ -130,8 +130,12 @@ class PreciseFeed::View {
   void remove(const Event& event) {
     engine_keys_.clear();
     for (const uint64_t block : event.blocks) engine_keys_.push_back(engine_key(block));
-    feed_.index_.remove(*holder_, place_of(event), engine_keys_);
-    feed_.metrics_.removed.add(static_cast<double>(event.blocks.size()));
+    const auto all = static_cast<double>(event.blocks.size());
+    const auto copies =
+        static_cast<double>(feed_.index_.remove(*holder_, place_of(event), engine_keys_));
+    feed_.metrics_.removed.add(all);
+    feed_.metrics_.suppressed.add(copies);
+    feed_.metrics_.forwarded.add(std::max(0.0, all - copies));
   }
 
   /// Blocks without their tokens: known ones are in a further medium.

@@ -23,8 +23,10 @@ namespace llmd::plugins {
 struct FeedMetrics {
   metric::Counter stored;                      // request keys
   metric::Counter removed;                     // engine blocks
+  metric::Counter suppressed;                  // of these, those of which another copy stays
+  metric::Counter forwarded;                   // and the others
   metric::Counter orphans;                     // stores behind a block that is not known
-  metric::Counter strangers;                   // events of pods that are no endpoints
+  metric::Counter unknown_pods;                // events of pods that are no endpoints
   metric::Family* skipped_stores = nullptr;    // events, by cache kind and reason
   metric::Family* skipped_removals = nullptr;  // the same
 };

@@ -134,7 +134,8 @@ class PreciseIndex {
   /// Takes one store of each block in that place back, by the engine's keys; unknown ones have no
   /// effect. An engine key is forgotten when none of its blocks has a holder left.
   /// Removals of one batch should come in one call: each block is fetched while others are removed.
-  void remove(const Holder& holder, const Place& place, std::span<const uint64_t> engine_keys);
+  /// Returns how many blocks the endpoint still holds in that place, since they were stored again.
+  size_t remove(const Holder& holder, const Place& place, std::span<const uint64_t> engine_keys);
   /// The same by request keys; engine keys stay known.
   void remove_keys(const Holder& holder, const Place& place, std::span<const uint64_t> keys);
 

@@ -1,0 +1,273 @@
+#include "precise_cache.h"
+
+#include "base/log.h"
+#include "base/text.h"
+#include "metric/buckets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace llmd::plugins {
+namespace {
+
+using metric::Definition;
+using metric::Kind;
+
+constexpr size_t kDumpMax = 100;
+/// Beyond every registry's: the threads that apply events share a cell.
+constexpr size_t kSharedCell = size_t{1} << 32;
+
+Definition family(Kind kind, std::string_view name, std::string_view help,
+                  std::string_view twin = {}, std::span<const double> buckets = {}) {
+  Definition definition{
+      .name = name, .kind = kind, .help = help, .labels = {}, .buckets = buckets, .twins = {}};
+  if (!twin.empty()) definition.twins = {{twin}};
+  return definition;
+}
+
+const Definition kAdmissions =
+    family(Kind::kCounter, "llm_d_epp_kv_cache_index_admissions_total",
+           "Blocks that engines reported as stored.", "kvcache_index_admissions_total");
+const Definition kEvictions =
+    family(Kind::kCounter, "llm_d_epp_kv_cache_index_evictions_total",
+           "Blocks that engines reported as removed.", "kvcache_index_evictions_total");
+const Definition kLookups =
+    family(Kind::kCounter, "llm_d_epp_kv_cache_index_lookup_requests_total",
+           "Prompts that were looked up.", "kvcache_index_lookup_requests_total");
+const Definition kHits = family(Kind::kCounter, "llm_d_epp_kv_cache_index_lookup_hits_total",
+                                "Blocks of prompts that their best endpoint held from the start.",
+                                "kvcache_index_lookup_hits_total");
+const Definition kMaxHits =
+    family(Kind::kCounter, "llm_d_epp_kv_cache_index_max_pod_hit_count_total",
+           "The same as llm_d_epp_kv_cache_index_lookup_hits_total.",
+           "kvcache_index_max_pod_hit_count_total");
+const Definition kLatency =
+    family(Kind::kHistogram, "llm_d_epp_kv_cache_index_lookup_latency_seconds",
+           "Duration of look-ups.", "kvcache_index_lookup_latency_seconds", metric::buckets::kDef);
+const Definition kSuppressed =
+    family(Kind::kCounter, "llm_d_epp_kv_cache_events_dedup_removed_hashes_suppressed_total",
+           "Removed blocks of which another copy stays.",
+           "kvcache_kvevents_dedup_removed_hashes_suppressed_total");
+const Definition kForwarded =
+    family(Kind::kCounter, "llm_d_epp_kv_cache_events_dedup_removed_hashes_forwarded_total",
+           "Removed blocks of which no copy stays.",
+           "kvcache_kvevents_dedup_removed_hashes_forwarded_total");
+const Definition kSkippedStores = {.name = "llm_d_epp_kv_cache_events_stores_skipped_total",
+                                   .kind = Kind::kCounter,
+                                   .help = "Events of stored blocks that do not count.",
+                                   .labels = {"cache_kind", "reason"},
+                                   .buckets = {},
+                                   .twins = {}};
+const Definition kSkippedRemovals = {.name = "llm_d_epp_kv_cache_events_removals_skipped_total",
+                                     .kind = Kind::kCounter,
+                                     .help = "Events of removed blocks that do not count.",
+                                     .labels = {"cache_kind", "reason"},
+                                     .buckets = {},
+                                     .twins = {}};
+const Definition kOrphans =
+    family(Kind::kCounter, "llmd_kv_event_orphans_total",
+           "Events of blocks behind one that is not known, which do not count.");
+const Definition kUnknownPods = family(Kind::kCounter, "llmd_kv_events_of_unknown_pods_total",
+                                       "KV events of pods that are no endpoints.");
+const Definition kBlocks =
+    family(Kind::kGauge, "llmd_kv_index_blocks", "Different blocks that endpoints hold.");
+const Definition kBytes = family(Kind::kGauge, "llmd_kv_index_bytes", "Memory of the index.");
+
+FeedMetrics feed_metrics(metric::Registry& registry, bool with_index) {
+  FeedMetrics m{.suppressed = registry.family(kSuppressed).counter({}),
+                .forwarded = registry.family(kForwarded).counter({}),
+                .orphans = registry.family(kOrphans).counter({}),
+                .unknown_pods = registry.family(kUnknownPods).counter({}),
+                .skipped_stores = &registry.family(kSkippedStores),
+                .skipped_removals = &registry.family(kSkippedRemovals)};
+  if (with_index) {
+    m.stored = registry.family(kAdmissions).counter({});
+    m.removed = registry.family(kEvictions).counter({});
+  }
+  return m;
+}
+
+/// N of an endpoint that is called NAME-rank-N; else 0.
+uint16_t rank_of(std::string_view name) {
+  constexpr std::string_view kMark = "-rank-";
+  const auto at = name.rfind(kMark);
+  const auto rank = at == name.npos ? std::nullopt : parse_int(name.substr(at + kMark.size()));
+  return rank && *rank >= 0 && *rank <= 1023 ? static_cast<uint16_t>(*rank) : 0;
+}
+
+kv::Holder holder(const fleet::Endpoint& endpoint) {
+  return {.slot = endpoint.slot(), .generation = endpoint.generation()};
+}
+
+/// What the plugins of one name have used last.
+struct LastCache {
+  Mutex mutex;
+  std::weak_ptr<PreciseCache> cache LLMD_GUARDED_BY(mutex);
+  std::string settings LLMD_GUARDED_BY(mutex);
+};
+
+}  // namespace
+
+/// Of look-ups; handles that are not made write nothing.
+struct PreciseCache::Metrics {
+  Metrics(metric::Registry& registry, bool enabled) : on(enabled) {
+    if (!on) return;
+    lookups = registry.family(kLookups).counter({});
+    hits = registry.family(kHits).counter({});
+    max_hits = registry.family(kMaxHits).counter({});
+    latency = registry.family(kLatency).histogram({});
+  }
+  const bool on;
+  metric::Counter lookups, hits, max_hits;
+  metric::Histogram latency;
+};
+
+std::shared_ptr<PreciseCache> PreciseCache::of(const PreciseParams& params, std::string settings,
+                                               const plugin::Context& context) {
+  const auto last = context.state.get<LastCache>(context.name, [] { return new LastCache; });
+  const MutexLock lock(last->mutex);
+  if (auto cache = last->cache.lock(); cache && last->settings == settings) return cache;
+  auto cache = std::make_shared<PreciseCache>(params, context, last->cache);
+  last->cache = cache;
+  last->settings = std::move(settings);
+  return cache;
+}
+
+PreciseCache::PreciseCache(const PreciseParams& params, const plugin::Context& context,
+                           std::weak_ptr<PreciseCache> before)
+    : params_(params),
+      registry_(context.metrics),
+      clock_(context.clock),
+      metrics_(std::make_unique<Metrics>(registry_, params.indexer.index.metrics)),
+      tiers_(params.indexer.tiers),
+      keys_(kv::KeyAlgorithm::kXxh64, params.tokens.hash_seed,
+            static_cast<size_t>(params.tokens.block_tokens)),
+      index_({.blocks_max = static_cast<size_t>(params.indexer.index.in_memory.size),
+              .bytes_max = params.bytes_max}),
+      feed_(index_, tiers_, keys_, feed_metrics(registry_, metrics_->on)),
+      before_(std::move(before)) {
+  if (params.speculative) speculative_ = std::make_unique<SpeculativeBlocks>(index_, params.ttl);
+  collector_ = registry_.on_collect([this, blocks = registry_.family(kBlocks).gauge({}),
+                                     bytes = registry_.family(kBytes).gauge({})] {
+    const auto stats = index_.stats();
+    blocks.set(static_cast<double>(stats.blocks));
+    bytes.set(static_cast<double>(stats.bytes));
+  });
+}
+
+PreciseCache::~PreciseCache() {
+  stop();
+}
+
+void PreciseCache::listen() {
+  const auto& events = params_.events;
+  if (subscriber_ || stopped_ || (events.endpoint.empty() && !events.discover)) return;
+  if (const auto before = std::exchange(before_, {}).lock()) before->stop();
+  auto started = kv_events::Subscriber::start({.adapter = params_.adapter,
+                                               .threads = static_cast<size_t>(events.threads),
+                                               .bind_endpoint = events.endpoint,
+                                               .topic_filter = events.topic_filter},
+                                              feed_, registry_, kSharedCell, clock_);
+  if (started)
+    subscriber_ = std::move(*started);
+  else
+    log::error("KV events are not received", {{"error", started.error().message}});
+}
+
+/// What is known stays, and does not change any more.
+void PreciseCache::stop() {
+  std::unique_ptr<kv_events::Subscriber> subscriber;  // ends without the lock
+  const MutexLock lock(mutex_);
+  stopped_ = true;
+  subscriber = std::move(subscriber_);
+}
+
+void PreciseCache::on_added(const fleet::EndpointPtr& endpoint) {
+  feed_.add_endpoint(endpoint->host_port(), holder(*endpoint));
+  const MutexLock lock(mutex_);
+  present_[endpoint->slot()] = endpoint;
+  listen();
+  if (!subscriber_ || !params_.events.discover) return;
+  const auto& spec = endpoint->spec();
+  const auto rank = rank_of(spec.name);
+  const auto& ports = params_.events.discovery;
+  const auto at = [&](int64_t port) {
+    return kv_events::tcp_endpoint(spec.address, static_cast<uint16_t>(port + rank));
+  };
+  subscriber_->follow({.id = endpoint->id(),
+                       .pod = endpoint->host_port(),
+                       .owner = endpoint->generation(),
+                       .endpoint = at(ports.socket_port),
+                       .replay_endpoint = ports.replay_port > 0 ? at(ports.replay_port) : "",
+                       .model = {}});
+}
+
+void PreciseCache::on_removed(const fleet::EndpointPtr& endpoint) {
+  feed_.remove_endpoint(endpoint->host_port(), holder(*endpoint));
+  const MutexLock lock(mutex_);
+  const auto at = present_.find(endpoint->slot());
+  if (at != present_.end() && at->second->generation() == endpoint->generation())
+    present_.erase(at);
+  if (!subscriber_) return;
+  if (params_.events.discover) subscriber_->unfollow(endpoint->id());
+  subscriber_->forget_pod(endpoint->host_port());
+}
+
+void PreciseCache::match(std::span<const uint64_t> chain, std::span<const kv::Holder> holders,
+                         std::span<kv::PrefixHit> hits) const {
+  if (!metrics_->on) return index_.match(chain, holders, tiers_.weights(), hits);
+  const TimePoint before = clock_.now();
+  index_.match(chain, holders, tiers_.weights(), hits);
+  metrics_->latency.observe(seconds(clock_.now() - before));
+  uint32_t longest = 0;
+  for (const auto& hit : hits) longest = std::max(longest, hit.blocks);
+  metrics_->lookups.add();
+  metrics_->hits.add(longest);
+  metrics_->max_hits.add(longest);
+}
+
+std::string PreciseCache::dump() const {
+  const auto publishers = feed_.publishers();
+  std::string out = R"({"subscribers":[)";
+  const auto comma = [&] { out += out.back() == '[' ? "" : ","; };
+  for (size_t i = 0; i < std::min(publishers.size(), kDumpMax); ++i) {
+    comma();
+    out += R"({"pod":")";
+    append_json_escaped(out, publishers[i].pod);
+    out +=
+        fmt::format(R"(","blocks":{},"partial":{}}})", publishers[i].blocks, publishers[i].partial);
+  }
+  out += fmt::format(R"(],"totalSubscribers":{},"maxSubscribers":{},"speculativeIndexing":{},)",
+                     publishers.size(), kDumpMax, speculative_ != nullptr);
+  size_t total = 0;
+  out += R"("speculativeEntries":[)";
+  if (speculative_) {
+    for (const auto& [holder, blocks] : speculative_->oldest(kDumpMax, total)) {
+      const auto id = id_of(holder);
+      if (id.empty()) continue;
+      comma();
+      out += R"({"endpoint":")";
+      append_json_escaped(out, id);
+      out += fmt::format(R"(","blocks":{}}})", blocks);
+    }
+  }
+  const auto stats = index_.stats();
+  return out + fmt::format(R"(],"totalSpeculativeEntries":{},"maxSpeculativeEntries":{},)"
+                           R"("blockSizeTokens":{},"index":{{"blocks":{},"holdings":{},)"
+                           R"("bytes":{},"evicted":{}}}}})",
+                           total, kDumpMax, keys_.block_tokens(), stats.blocks, stats.holdings,
+                           stats.bytes, stats.evicted);
+}
+
+/// "" when it is gone.
+std::string PreciseCache::id_of(const kv::Holder& holder) const {
+  const MutexLock lock(mutex_);
+  const auto at = present_.find(holder.slot);
+  return at != present_.end() && at->second->generation() == holder.generation ? at->second->id()
+                                                                               : "";
+}
+
+}  // namespace llmd::plugins

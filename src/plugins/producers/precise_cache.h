@@ -1,0 +1,81 @@
+#pragma once
+
+#include "precise_feed.h"
+#include "precise_params.h"
+#include "speculative_blocks.h"
+
+#include "base/mutex.h"
+#include "fleet/endpoint.h"
+#include "kv/block_keys.h"
+#include "kv/precise_index.h"
+#include "kv_events/subscriber.h"
+#include "plugin/registry.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace llmd::plugins {
+
+/// What endpoints hold by their own account: the index, the feed that fills it, and who is listened
+/// to. Lives as long as a configuration uses it; the next one goes on with it when its parameters
+/// are the same. Listens to nobody before the first endpoint is there.
+/// Threading: any.
+class PreciseCache final : public fleet::MembershipListener {
+ public:
+  /// The one of the plugin's name and these parameters, printed in `settings`. Requires:
+  /// complete(params).
+  static std::shared_ptr<PreciseCache> of(const PreciseParams& params, std::string settings,
+                                          const plugin::Context& context);
+
+  /// `before`: what these parameters replace; it stops to listen once this starts to.
+  PreciseCache(const PreciseParams& params, const plugin::Context& context,
+               std::weak_ptr<PreciseCache> before);
+  ~PreciseCache() override;
+
+  void on_added(const fleet::EndpointPtr& endpoint) override;
+  void on_removed(const fleet::EndpointPtr& endpoint) override;
+
+  const kv::BlockKeys& keys() const { return keys_; }
+  PreciseFeed& feed() { return feed_; }
+  /// Null unless the parameters ask for them.
+  SpeculativeBlocks* speculative() const { return speculative_.get(); }
+
+  /// What `holders` have of the chain. Counts a look-up. Requires: `hits` is zeroed.
+  void match(std::span<const uint64_t> chain, std::span<const kv::Holder> holders,
+             std::span<kv::PrefixHit> hits) const;
+  /// The chain is going to be used.
+  void touch(std::span<const uint64_t> chain) { index_.touch(chain); }
+
+  /// {"subscribers": [{"pod", "blocks", "partial"}], "totalSubscribers", "maxSubscribers",
+  /// "speculativeIndexing", "speculativeEntries": [{"endpoint", "blocks"}],
+  /// "totalSpeculativeEntries", "maxSpeculativeEntries", "blockSizeTokens", "index"}.
+  std::string dump() const;
+
+ private:
+  struct Metrics;
+
+  std::string id_of(const kv::Holder& holder) const;
+  void listen() LLMD_REQUIRES(mutex_);
+  void stop();
+
+  const PreciseParams params_;
+  metric::Registry& registry_;
+  const Clock& clock_;
+  const std::unique_ptr<const Metrics> metrics_;
+  TierNames tiers_;
+  const kv::BlockKeys keys_;
+  kv::PreciseIndex index_;
+  PreciseFeed feed_;
+  std::unique_ptr<SpeculativeBlocks> speculative_;
+  std::shared_ptr<void> collector_;
+
+  mutable Mutex mutex_;
+  std::weak_ptr<PreciseCache> before_ LLMD_GUARDED_BY(mutex_);
+  std::map<uint32_t, fleet::EndpointPtr> present_ LLMD_GUARDED_BY(mutex_);  // by slot
+  bool stopped_ LLMD_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<kv_events::Subscriber> subscriber_ LLMD_GUARDED_BY(mutex_);
+};
+
+}  // namespace llmd::plugins

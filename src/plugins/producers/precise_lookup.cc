@@ -1,0 +1,99 @@
+#include "precise_lookup.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace llmd::plugins {
+namespace {
+
+using schedule::RequestContext;
+
+kv::Holder holder(const schedule::Candidate& candidate) {
+  return {.slot = candidate.endpoint->slot(), .generation = candidate.endpoint->generation()};
+}
+
+/// What is hashed with the tokens of a prompt. Most have nothing.
+std::vector<kv::Extra> extras_of(const request::RequestView& request, const request::Prompt& prompt,
+                                 size_t block_tokens) {
+  if (prompt.media.empty() && request.cache_salt.empty()) return {};
+  std::vector<kv::MediaItem> items;
+  for (const auto& media : prompt.media)
+    if (!media.hash.empty()) items.push_back({media.hash, media.offset, media.length});
+  std::ranges::stable_sort(items, {}, &kv::MediaItem::offset);
+  return kv::request_extras(items, request.cache_salt, prompt.token_ids.size(), block_tokens);
+}
+
+}  // namespace
+
+void PreciseLookup::wire(schedule::Wiring& wiring) {
+  wiring.consumes<schedule::TokenizedPrompt>("token-producer", schedule::Need::kRequired);
+  matches_ = wiring.produces<schedule::PrefixMatch>();
+  chains_ = wiring.request_slot<Chains>();
+  prefill_ = wiring.prefill_profile();
+  wiring.listen(cache_);
+}
+
+PreciseLookup::Chain PreciseLookup::chain_of(RequestContext& context,
+                                             const request::Prompt& prompt) const {
+  const auto& keys = cache_->keys();
+  const auto chain = context.arena.array<uint64_t>(keys.blocks_of(prompt.token_ids.size()));
+  if (!chain.empty())
+    keys.chain(keys.root(context.target_model), prompt.token_ids,
+               extras_of(*context.request, prompt, keys.block_tokens()), chain);
+  return chain;
+}
+
+void PreciseLookup::produce(RequestContext& context) const {
+  auto& chains = context.slot(chains_);
+  chains.of_prompts = {};
+  if (!context.request || context.candidates.empty()) return;
+  const auto& prompts = context.request->prompts;
+  const auto of_prompts = context.arena.array<Chain>(prompts.size());
+  int64_t total = 0;
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    of_prompts[p] = chain_of(context, prompts[p]);
+    total += static_cast<int64_t>(of_prompts[p].size());
+  }
+  if (total == 0) return;
+  chains.of_prompts = of_prompts;
+  if (auto* const speculative = cache_->speculative()) speculative->expire(context.clock.now());
+
+  const size_t n = context.candidates.size();
+  const auto holders = context.arena.array<kv::Holder>(n);
+  for (size_t i = 0; i < n; ++i) holders[i] = holder(context.candidates[i]);
+  const auto matches = context.write(matches_);
+  std::ranges::fill(
+      matches,
+      schedule::PrefixMatch{.total_blocks = total,
+                            .block_tokens = static_cast<int64_t>(cache_->keys().block_tokens())});
+  const auto hits = context.arena.array<kv::PrefixHit>(n);
+  for (const Chain chain : of_prompts) {
+    if (chain.empty()) continue;
+    std::ranges::fill(hits, kv::PrefixHit{});
+    cache_->match(chain, holders, hits);
+    for (size_t i = 0; i < n; ++i) {
+      matches[i].match_blocks += hits[i].score;
+      matches[i].cached_blocks += hits[i].blocks;
+    }
+  }
+  for (auto& match : matches) match.match_blocks = std::trunc(match.match_blocks);
+}
+
+void PreciseLookup::commit(RequestContext& context) const {
+  for (const Chain chain : context.slot(chains_).of_prompts) cache_->touch(chain);
+  if (!cache_->speculative()) return;
+  expect(context, context.primary);
+  if (prefill_ != context.primary) expect(context, prefill_);
+}
+
+/// The target of a profile is going to hold the prompts.
+void PreciseLookup::expect(const RequestContext& context, uint16_t profile) const {
+  if (profile >= context.results.size() || context.results[profile].targets.empty()) return;
+  const auto& candidate = context.candidates[context.results[profile].targets[0]];
+  const auto* chains = static_cast<const Chains*>(context.slots[chains_.index]);
+  for (const Chain chain : chains->of_prompts)
+    cache_->speculative()->add(holder(candidate), chain, context.clock.now());
+}
+
+}  // namespace llmd::plugins

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "precise_cache.h"
+
+#include "schedule/attributes.h"
+#include "schedule/interfaces.h"
+#include "schedule/wiring.h"
+
+#include <memory>
+#include <span>
+#include <string>
+
+namespace llmd::plugins {
+
+/// The work of a producer of precise prefix matches, for the plugins that are one.
+/// Threading: any.
+class PreciseLookup {
+ public:
+  PreciseLookup(const PreciseParams& params, std::string settings, const plugin::Context& context)
+      : cache_(PreciseCache::of(params, std::move(settings), context)) {}
+
+  void wire(schedule::Wiring& wiring);
+  /// Writes nothing when no prompt has a whole block of tokens.
+  void produce(schedule::RequestContext& context) const;
+  /// Once the targets are chosen.
+  void commit(schedule::RequestContext& context) const;
+
+  std::string dump() const { return cache_->dump(); }
+
+ private:
+  using Chain = std::span<const uint64_t>;
+  struct Chains {
+    std::span<const Chain> of_prompts;
+  };
+
+  Chain chain_of(schedule::RequestContext& context, const request::Prompt& prompt) const;
+  void expect(const schedule::RequestContext& context, uint16_t profile) const;
+
+  const std::shared_ptr<PreciseCache> cache_;
+  schedule::Produced<schedule::PrefixMatch> matches_;
+  schedule::RequestSlot<Chains> chains_;
+  uint16_t prefill_ = UINT16_MAX;
+};
+
+}  // namespace llmd::plugins

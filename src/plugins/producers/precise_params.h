@@ -1,0 +1,74 @@
+#pragma once
+
+#include "tier_names.h"
+
+#include "kv_events/engine_adapter.h"
+#include "plugin/params.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace llmd::plugins {
+
+/// Parameters of the precise prefix cache (spec 05 §8), under the names of its configuration.
+struct PreciseParams {
+  struct Tokens {
+    int64_t block_tokens = 0;
+    int64_t block_size = 0;
+    std::string hash_seed;
+    std::string algorithm;
+  };
+  struct InMemory {
+    int64_t size = 100'000'000;
+  };
+  struct CostAware {
+    std::string size;
+  };
+  struct Index {
+    InMemory in_memory;
+    std::optional<CostAware> cost_aware;
+    bool metrics = false;
+  };
+  struct Scoring {
+    std::string strategy = "LongestPrefix";
+  };
+  struct Indexer {
+    Index index;
+    std::vector<TierWeight> tiers = {{"gpu", 1.0}, {"cpu", 0.8}};
+    Scoring scoring;
+  };
+  struct Discovery {
+    int64_t socket_port = 5557;
+    int64_t replay_port = 0;
+  };
+  struct Events {
+    std::string endpoint;
+    std::string topic_filter = "kv@";
+    int64_t threads = 4;
+    std::string engine;
+    bool discover = true;
+    Discovery discovery;
+  };
+
+  Tokens tokens;
+  Indexer indexer;
+  Events events;
+  bool speculative = false;
+  std::string speculative_ttl = "2s";
+
+  // What is made of them by complete().
+  size_t bytes_max = 0;  // 0: no bound
+  const kv_events::EngineAdapter* adapter = nullptr;
+  Nanos ttl{};
+};
+
+/// `with_tokenizer`: whether the parameters of a tokenizer, which is not part of this any more, are
+/// accepted without effect.
+const plugin::Params<PreciseParams>& precise_params(bool with_tokenizer);
+
+/// Errors name field and value.
+Status complete(PreciseParams& params);
+
+}  // namespace llmd::plugins

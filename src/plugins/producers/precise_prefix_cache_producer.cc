@@ -1,0 +1,50 @@
+#include "precise_lookup.h"
+
+#include "plugin/registry.h"
+
+namespace llmd::plugins {
+namespace {
+
+using schedule::RequestContext;
+
+/// Knows from the engines' events which endpoint holds which prefix.
+class PrecisePrefixCacheProducer final : public schedule::Producer, public schedule::PreRequest {
+ public:
+  static Result<std::unique_ptr<PrecisePrefixCacheProducer>> create(
+      PreciseParams params, const plugin::Context& context) {
+    LLMD_TRY(complete(params));
+    return std::make_unique<PrecisePrefixCacheProducer>(params, context);
+  }
+
+  PrecisePrefixCacheProducer(const PreciseParams& params, const plugin::Context& context)
+      : lookup_(params, precise_params(false).print(params), context) {}
+
+  void wire(schedule::Wiring& wiring) override { lookup_.wire(wiring); }
+
+  Result<schedule::Progress> produce(RequestContext& context) const override {
+    lookup_.produce(context);
+    return schedule::Progress::kDone;
+  }
+  Status pre_request(RequestContext& context) const override {
+    lookup_.commit(context);
+    return {};
+  }
+  std::string dump_state() const override { return lookup_.dump(); }
+
+ private:
+  PreciseLookup lookup_;
+};
+
+}  // namespace
+
+const plugin::Descriptor& precise_prefix_cache_producer() {
+  static const auto descriptor = plugin::describe<PrecisePrefixCacheProducer>(
+      {.type = "precise-prefix-cache-producer",
+       .kind = "producer",
+       .summary = "Knows from the KV events of engines which endpoint holds which prefix. Prompts "
+                  "must come as the engine's token ids."},
+      precise_params(false));
+  return descriptor;
+}
+
+}  // namespace llmd::plugins

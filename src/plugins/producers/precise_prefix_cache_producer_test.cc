@@ -1,0 +1,309 @@
+#include "precise_cache.h"
+#include "testing.h"
+
+#include "schedule/attributes.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace llmd::plugins {
+
+const plugin::Descriptor& precise_prefix_cache_producer();
+const plugin::Descriptor& precise_prefix_cache_scorer();
+const plugin::Descriptor& prefix_cache_scorer();
+
+namespace {
+
+using kv_events::Event;
+using schedule::PrefixMatch;
+using schedule::testing::Harness;
+using testing::TokenRequest;
+using namespace std::chrono_literals;
+
+constexpr std::string_view kName = "precise-prefix-cache-producer";
+constexpr std::string_view kDeaf = "kvEventsConfig: {discoverPods: false}";
+
+class PreciseProducer : public ::testing::Test {
+ protected:
+  void configure(const std::string& parameters = "") {
+    const auto yaml = parameters + (parameters.empty() ? "" : "\n") + std::string(kDeaf);
+    producer_ = &harness_.make<schedule::Producer>(precise_prefix_cache_producer(), yaml);
+    matches_ = harness_.wiring.consumes<PrefixMatch>(kName, schedule::Need::kOptional);
+    for (size_t i = 0; i < harness_.endpoints.size(); ++i) harness_.join(i);
+    attach(yaml, kName, false);
+  }
+  /// To what the plugin has made with these parameters.
+  void attach(const std::string& yaml, std::string_view name, bool legacy) {
+    const auto node = codec::parse_yaml(yaml, "test.yaml");
+    auto params = precise_params(legacy).parse(&*node);
+    ASSERT_TRUE(params && complete(*params));
+    cache_ = PreciseCache::of(*params, precise_params(legacy).print(*params),
+                              {name, harness_.state, harness_.metric_registry(), harness_.clock});
+    publishers_.clear();
+    for (const auto& endpoint : harness_.endpoints)
+      publishers_.push_back({endpoint->host_port(), 1, {}, nullptr});
+    for (auto& publisher : publishers_) cache_->feed().on_joined(publisher);
+  }
+  /// Endpoint i says that it has, or has not any more, the first n tokens from 1 on.
+  void say(size_t i, uint32_t n, std::string_view medium = "gpu", bool stored = true,
+           std::string_view salt = "") {
+    const uint32_t size = 16;
+    std::vector<uint32_t> tokens(n);
+    std::iota(tokens.begin(), tokens.end(), 1u);
+    std::vector<uint64_t> blocks(n / size);
+    std::iota(blocks.begin(), blocks.end(), 100u);
+    const kv_events::Extras extras = {&salt, 1};
+    Event event{.type = stored ? Event::Type::kStored : Event::Type::kRemoved,
+                .blocks = blocks,
+                .medium = medium,
+                .tokens = tokens,
+                .block_tokens = size};
+    if (!salt.empty()) event.extras = {&extras, 1};
+    cache_->feed().on_batch(publishers_[i], "m", {.events = {&event, 1}});
+  }
+  std::span<const PrefixMatch> produce() {
+    EXPECT_TRUE(producer_->produce(harness_.context));
+    return harness_.context.read(matches_);
+  }
+  PrefixMatch match_of(size_t endpoint, std::vector<uint32_t> prompts,
+                       std::string_view model = "m") {
+    TokenRequest request(harness_, std::move(prompts), model);
+    const auto matches = produce();
+    return matches.empty() ? PrefixMatch{} : matches[endpoint];
+  }
+  void send_to(uint32_t target, std::vector<uint32_t> prompts) {
+    TokenRequest request(harness_, std::move(prompts));
+    produce();
+    harness_.choose(0, target);
+    EXPECT_TRUE(
+        dynamic_cast<const schedule::PreRequest&>(*producer_).pre_request(harness_.context));
+  }
+  std::string error_of(std::string_view parameters) {
+    const auto made = harness_.try_make(precise_prefix_cache_producer(), parameters);
+    return made ? "" : made.error().message;
+  }
+  std::string parameters_of(std::string_view parameters) {
+    const auto made = harness_.try_make(precise_prefix_cache_producer(), parameters);
+    return made ? made->parameters : made.error().message;
+  }
+
+  Harness harness_{2};
+  const schedule::Producer* producer_ = nullptr;
+  schedule::Consumed<PrefixMatch> matches_;
+  std::shared_ptr<PreciseCache> cache_;
+  std::vector<kv_events::Publisher> publishers_;
+};
+
+TEST_F(PreciseProducer, MatchesWhatEndpointsSay) {
+  configure();
+  say(0, 32);
+  say(1, 64);
+  const PrefixMatch wanted{
+      .match_blocks = 2, .total_blocks = 3, .block_tokens = 16, .cached_blocks = 2};
+  EXPECT_EQ(match_of(0, {50}), wanted);
+  EXPECT_EQ(match_of(1, {50}).match_blocks, 3);
+  say(1, 64, "gpu", false);
+  EXPECT_EQ(match_of(1, {50}).match_blocks, 0);
+  EXPECT_EQ(match_of(0, {50}, "adapter").match_blocks, 0);
+}
+
+/// Spec 05 §12, V4.
+TEST_F(PreciseProducer, TruncatesWhatTiersWeigh) {
+  configure();
+  for (const auto& [blocks, weighed] : {std::pair{1u, 0},
+                                        {2u, 1},
+                                        {3u, 2},
+                                        {5u, 4},
+                                        {6u, 4},
+                                        {8u, 6},
+                                        {10u, 7},
+                                        {15u, 12},
+                                        {100u, 79},
+                                        {1000u, 799}}) {
+    say(0, blocks * 16, "cpu");
+    const auto match = match_of(0, {blocks * 16});
+    EXPECT_EQ(match.match_blocks, weighed) << blocks;
+    EXPECT_EQ(match.cached_blocks, blocks);
+  }
+}
+
+TEST_F(PreciseProducer, WeighsTiersAsConfigured) {
+  configure("indexerConfig: {kvCacheBackendConfigs: [{name: disk, weight: 0.5}]}");
+  say(0, 64, "disk");
+  EXPECT_EQ(match_of(0, {64}).match_blocks, 2);
+  say(1, 64, "cpu");  // not named
+  EXPECT_EQ(match_of(1, {64}).match_blocks, 4);
+}
+
+TEST_F(PreciseProducer, SumsSeveralPrompts) {
+  configure();
+  say(0, 32);
+  const auto match = match_of(0, {48, 16, 3});
+  EXPECT_EQ(match.match_blocks, 3);
+  EXPECT_EQ(match.total_blocks, 4);
+  EXPECT_EQ(match.cached_blocks, 3);
+}
+
+TEST_F(PreciseProducer, WritesNothingWithoutAWholeBlock) {
+  configure();
+  TokenRequest request(harness_, {15});
+  EXPECT_TRUE(produce().empty());
+  harness_.fresh_request();
+  harness_.context.request = nullptr;
+  EXPECT_TRUE(produce().empty());
+}
+
+TEST_F(PreciseProducer, HashesSaltsAndMedia) {
+  configure();
+  say(0, 32, "gpu", true, "tenant-1");
+  EXPECT_EQ(match_of(0, {32}).match_blocks, 0);
+  TokenRequest request(harness_, {32});
+  request.view.cache_salt = "tenant-1";
+  EXPECT_EQ(produce()[0].match_blocks, 2);
+
+  say(1, 32, "gpu", true, "hash-of-image");
+  const request::MediaHash media[] = {{.hash = "hash-of-image", .offset = 2, .length = 5}};
+  TokenRequest with_image(harness_, {32});
+  request::Prompt prompt = with_image.view.prompts[0];
+  prompt.media = media;
+  with_image.view.prompts = {&prompt, 1};
+  EXPECT_EQ(produce()[1].match_blocks, 2);
+}
+
+TEST_F(PreciseProducer, BelievesForAWhileWhatItSent) {
+  configure("speculativeIndexing: true\nspeculativeTTL: 3s");
+  send_to(1, {32});
+  EXPECT_EQ(match_of(1, {48}).match_blocks, 2);
+  EXPECT_EQ(match_of(0, {48}).match_blocks, 0);
+  harness_.clock.advance(2s);
+  send_to(1, {32});
+  harness_.clock.advance(1s);  // the first ends, the second lasts
+  EXPECT_EQ(match_of(1, {48}).match_blocks, 2);
+  say(1, 16);
+  harness_.clock.advance(2s);
+  EXPECT_EQ(match_of(1, {48}).match_blocks, 1);
+}
+
+TEST_F(PreciseProducer, DoesNotGuessUnlessAsked) {
+  configure();
+  send_to(1, {32});
+  EXPECT_EQ(match_of(1, {48}).match_blocks, 0);
+}
+
+TEST_F(PreciseProducer, ForgetsEndpointsThatLeave) {
+  configure();
+  say(0, 32);
+  harness_.leave(0);
+  EXPECT_EQ(match_of(0, {32}).match_blocks, 0);
+}
+
+TEST_F(PreciseProducer, KeepsItsIndexOverAReload) {
+  configure();
+  say(0, 32);
+  const auto before = cache_;
+  configure();
+  EXPECT_EQ(cache_, before);
+  EXPECT_EQ(match_of(0, {32}).match_blocks, 2);
+  configure("tokenProcessorConfig: {blockSize: 32}");
+  EXPECT_NE(cache_, before);
+  EXPECT_EQ(cache_->keys().block_tokens(), 32u);
+}
+
+TEST_F(PreciseProducer, ShowsItsState) {
+  configure("speculativeIndexing: true");
+  say(0, 32);
+  cache_->feed().on_lost(publishers_[1], 1);
+  send_to(1, {32});
+  auto state = nlohmann::json::parse(producer_->dump_state());
+  EXPECT_GT(state["index"]["bytes"], 0);
+  state["index"].erase("bytes");
+  EXPECT_EQ(state, nlohmann::json::parse(R"({
+    "subscribers": [{"pod": "10.0.0.0:8000", "blocks": 2, "partial": false},
+                    {"pod": "10.0.0.1:8000", "blocks": 2, "partial": true}],
+    "totalSubscribers": 2, "maxSubscribers": 100, "speculativeIndexing": true,
+    "speculativeEntries": [{"endpoint": "default/e1", "blocks": 2}],
+    "totalSpeculativeEntries": 1, "maxSpeculativeEntries": 100, "blockSizeTokens": 16,
+    "index": {"blocks": 2, "holdings": 4, "evicted": 0}})"));
+}
+
+TEST_F(PreciseProducer, CountsWhenAsked) {
+  configure("indexerConfig: {kvBlockIndexConfig: {enableMetrics: true}}");
+  say(0, 48);
+  say(0, 48);
+  say(0, 32, "gpu", false);
+  match_of(0, {64});
+  const auto page = harness_.metric_registry().render();
+  for (const auto* line :
+       {"llm_d_epp_kv_cache_index_admissions_total 6", "kvcache_index_evictions_total 2",
+        "llm_d_epp_kv_cache_index_lookup_requests_total 1",
+        "llm_d_epp_kv_cache_index_lookup_hits_total 3", "kvcache_index_max_pod_hit_count_total 3",
+        "llm_d_epp_kv_cache_index_lookup_latency_seconds_count 1",
+        "llm_d_epp_kv_cache_events_dedup_removed_hashes_suppressed_total 2",
+        "kvcache_kvevents_dedup_removed_hashes_forwarded_total 0", "llmd_kv_index_blocks 3"})
+    EXPECT_NE(page.find("\n" + std::string(line) + "\n"), page.npos) << line << "\n" << page;
+}
+
+TEST_F(PreciseProducer, ReadsItsParametersStrictly) {
+  EXPECT_EQ(error_of(""), "");
+  EXPECT_EQ(error_of("{TOKENPROCESSORCONFIG: {blocksize: 64}, indexerConfig: {kvBlockIndexConfig: "
+                     "{inMemoryConfig: {podCacheSize: 10}, metricsLoggingInterval: 1m0s}}}"),
+            "");
+  EXPECT_EQ(error_of("indexerConfig: {kvBlockIndexConfig: {metricsLoggingInterval: 60000000000}}"),
+            "");
+  EXPECT_EQ(error_of("{speculativeTTL: ''}"), "");
+  EXPECT_NE(parameters_of("tokenProcessorConfig: {blockSize: 64}").find(R"("blockSizeTokens":64)"),
+            std::string::npos);
+  const struct {
+    std::string_view parameters, says;
+  } kWrong[] = {
+      {"tokenProcessorConfig: {blockSizeTokens: -1}", "tokenProcessorConfig.blockSizeTokens"},
+      {"tokenProcessorConfig: {hashAlgorithm: sha256}", "'xxh64'"},
+      {"tokenProcesorConfig: {}", "did you mean 'tokenProcessorConfig'"},
+      {"indexerConfig: {tokenizersPoolConfig: {modelName: m}}", "token-producer"},
+      {"indexerConfig: {kvBlockIndexConfig: {redisConfig: {}}}", "redisConfig"},
+      {"indexerConfig: {kvBlockIndexConfig: {inMemoryConfig: {size: 0}}}", "inMemoryConfig.size"},
+      {"indexerConfig: {kvBlockIndexConfig: {costAwareMemoryConfig: {}}}", "such as 2GiB"},
+      {"indexerConfig: {kvBlockScorerConfig: {scoringStrategy: Hybrid}}", "LongestPrefix"},
+      {"kvEventsConfig: {concurrency: 0}", "kvEventsConfig.concurrency"},
+      {"kvEventsConfig: {engineType: vlm}", "'vllm'"},
+      {"kvEventsConfig: {podDiscoveryConfig: {socketPort: 70000}}", "socketPort"},
+      {"speculativeTTL: soon", "speculativeTTL"},
+  };
+  for (const auto& wrong : kWrong)
+    EXPECT_NE(error_of(wrong.parameters).find(wrong.says), std::string::npos)
+        << wrong.parameters << ": " << error_of(wrong.parameters);
+  EXPECT_EQ(error_of("indexerConfig: {kvBlockIndexConfig: {costAwareMemoryConfig: {size: 2GiB}}}"),
+            "");
+}
+
+TEST_F(PreciseProducer, LegacyScorerScoresTheProducerBeforeIt) {
+  configure();
+  const auto& scorer = harness_.make<schedule::Scorer>(precise_prefix_cache_scorer());
+  EXPECT_EQ(harness_.wiring.edges().back().key,
+            "PrefixCacheMatchInfoDataKey/precise-prefix-cache-producer");
+  say(0, 16);
+  TokenRequest request(harness_, {64});
+  produce();
+  EXPECT_EQ(harness_.scores(scorer), (std::vector<double>{0.25, 0}));
+}
+
+TEST_F(PreciseProducer, LegacyScorerDoesTheWorkItself) {
+  const auto& scorer = harness_.make<schedule::Scorer>(precise_prefix_cache_scorer(), kDeaf);
+  harness_.join(0);
+  attach(std::string(kDeaf), "precise-prefix-cache-scorer", true);
+  say(0, 16);
+  TokenRequest request(harness_, {64});
+  producer_ = dynamic_cast<const schedule::Producer*>(&scorer);
+  produce();
+  EXPECT_EQ(harness_.scores(scorer), (std::vector<double>{0.25, 0}));
+}
+
+TEST_F(PreciseProducer, LegacyScorerCannotChooseAmongProducers) {
+  harness_.make<schedule::Producer>(precise_prefix_cache_producer(), kDeaf, "a");
+  harness_.make<schedule::Producer>(precise_prefix_cache_producer(), kDeaf, "b");
+  harness_.make<schedule::Scorer>(precise_prefix_cache_scorer());
+  EXPECT_EQ(harness_.wiring.edges().back().key, "PrefixCacheMatchInfoDataKey/a or b");
+}
+
+}  // namespace
+}  // namespace llmd::plugins

@@ -1,0 +1,57 @@
+#include "speculative_blocks.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace llmd::plugins {
+namespace {
+
+constexpr kv::Place kSpeculative{.speculative = true};
+/// Requests whose blocks one call takes back.
+constexpr size_t kExpiredAtOnce = 16;
+
+}  // namespace
+
+void SpeculativeBlocks::note_next() {
+  next_.store(entries_.empty() ? TimePoint::max() : entries_.front().until,
+              std::memory_order_relaxed);
+}
+
+void SpeculativeBlocks::add(const kv::Holder& holder, std::span<const uint64_t> chain,
+                            TimePoint now) {
+  if (chain.empty()) return;
+  {
+    const MutexLock lock(mutex_);
+    if (keys_ + chain.size() > kKeysMax) return;
+    keys_ += chain.size();
+    entries_.push_back({now + ttl_, holder, {chain.begin(), chain.end()}});
+    note_next();
+  }
+  index_.store({.holder = holder, .place = kSpeculative, .keys = chain, .engine_keys = {}});
+}
+
+void SpeculativeBlocks::expire(TimePoint now) {
+  for (size_t i = 0; i < kExpiredAtOnce && next_.load(std::memory_order_relaxed) <= now; ++i) {
+    Entry entry;
+    {
+      const MutexLock lock(mutex_);
+      if (entries_.empty() || entries_.front().until > now) return;
+      entry = std::move(entries_.front());
+      entries_.pop_front();
+      keys_ -= entry.chain.size();
+      note_next();
+    }
+    index_.remove_keys(entry.holder, kSpeculative, entry.chain);
+  }
+}
+
+std::vector<SpeculativeBlocks::State> SpeculativeBlocks::oldest(size_t limit, size_t& total) const {
+  std::vector<State> out;
+  const MutexLock lock(mutex_);
+  total = entries_.size();
+  for (size_t i = 0; i < std::min(limit, total); ++i)
+    out.push_back({entries_[i].holder, entries_[i].chain.size()});
+  return out;
+}
+
+}  // namespace llmd::plugins
