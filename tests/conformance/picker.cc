@@ -4,6 +4,9 @@
 #include "plugin_list.h"
 
 #include "base/check.h"
+#include "kv_events/batch_decoder.h"
+#include "kv_events/topic.h"
+#include "producers/precise_cache.h"
 #include "route/session.h"
 
 #include <fmt/format.h>
@@ -190,7 +193,35 @@ void Picker::settle() {
   }
 }
 
+void Picker::hear(const Step& step) {
+  if (!precise_) {
+    const auto plugin = std::ranges::find(pipeline_->resolved, "precise-prefix-cache-producer",
+                                          &schedule::ResolvedPlugin::type);
+    CHECK(plugin != pipeline_->resolved.end());
+    const auto parameters = codec::parse_yaml(plugin->parameters, "parameters");
+    CHECK(parameters);
+    auto params = plugins::precise_params(false).parse(&*parameters);
+    CHECK(params && plugins::complete(*params));
+    precise_ = plugins::PreciseCache::of(*params, plugins::precise_params(false).print(*params),
+                                         {plugin->name, state_, metrics_, clock_});
+  }
+  const auto topic = kv_events::parse_topic(step.topic);
+  const auto [engine, fresh] = engines_.try_emplace(step.topic);
+  if (fresh) {
+    engine->second.pod = topic.pod;
+    precise_->feed().on_joined(engine->second);
+  }
+  kv_events::BatchDecoder decoder(*kv_events::adapters().front());
+  const auto batch = decoder.decode(step.payload);
+  CHECK(batch && batch->malformed == 0 && batch->unknown == 0);
+  precise_->feed().on_batch(engine->second, topic.model, *batch);
+}
+
 Answer Picker::run(const Step& step) {
+  if (step.op == "kv") {
+    hear(step);
+    return {};
+  }
   if (step.op == "sleep") {
     clock_.advance(std::chrono::milliseconds(step.ms));
     return {};

@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "config/loader.h"
 #include "fleet/fleet.h"
+#include "kv_events/event_sink.h"
 #include "route/director.h"
 #include "route/testing.h"
 
@@ -14,6 +15,10 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace llmd::plugins {
+class PreciseCache;
+}  // namespace llmd::plugins
 
 namespace llmd::conformance {
 
@@ -43,6 +48,8 @@ class Picker {
   std::unique_ptr<Client> start(const Step& step);
   /// Lets time pass until nothing waits.
   void settle();
+  /// What the configured precise prefix cache hears of an engine.
+  void hear(const Step& step);
 
   plugin::Registry registry_;
   plugin::StateStore state_;
@@ -57,6 +64,8 @@ class Picker {
   std::optional<route::LoopDirector> loop_;
   std::map<std::string, std::unique_ptr<Client>> open_;
   size_t requests_ = 0;
+  std::shared_ptr<plugins::PreciseCache> precise_;
+  std::map<std::string, kv_events::Publisher> engines_;  // by topic; that the cache knows
 };
 
 }  // namespace llmd::conformance

@@ -74,12 +74,21 @@ std::string text(const json& object, const char* key) {
   return at == object.end() || at->is_null() ? "" : at->get<std::string>();
 }
 
+std::string bytes_of(const std::string& hex) {
+  std::string out;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2)
+    out.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  return out;
+}
+
 Step read_step(const json& from) {
   Step step;
   step.op = text(from, "op");
   step.id = text(from, "id");
   step.body = expand(text(from, "body"));
   step.ms = from.value("ms", 0);
+  step.topic = text(from, "topic");
+  step.payload = bytes_of(text(from, "payload"));
   if (auto path = text(from, "path"); !path.empty()) step.path = std::move(path);
   if (from.contains("headers") && !from["headers"].is_null())
     step.headers = from["headers"].get<decltype(step.headers)>();

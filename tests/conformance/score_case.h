@@ -18,7 +18,7 @@ struct CaseEndpoint {
 };
 
 struct Step {
-  std::string op;  // train, open, close, abort, probe, sleep, together
+  std::string op;  // train, open, close, abort, probe, sleep, together, kv
   std::string id;  // open, close, abort: which request
   std::string path = "/v1/completions";
   std::string body;  // with its texts written out
@@ -26,6 +26,8 @@ struct Step {
   std::optional<std::vector<uint32_t>> subset;  // endpoints that the request may go to
   int ms = 0;
   std::vector<Step> requests;  // together
+  std::string topic;           // kv: a message of an engine about its cache …
+  std::string payload;         // … in MessagePack
   // What the server answers.
   int reply_status = 200;
   std::vector<std::string> reply = {

@@ -2,6 +2,7 @@
 #include "score_case.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -48,11 +49,43 @@ void expect_equal(const Answer& ours, const Answer& theirs) {
   expect_best(ours.picked, theirs.scores);
 }
 
+/// The prompt as the tokens that the recording's tokenizer made of it: its code points, which are
+/// all of ASCII.
+void tokenize(Step& step) {
+  auto body = nlohmann::json::parse(step.body);
+  auto& prompt = body["prompt"];
+  if (body.contains("messages")) prompt = body["messages"].at(0).at("content");
+  if (prompt.is_array()) return;
+  const auto text = prompt.get<std::string>();
+  prompt = std::vector<int>(text.begin(), text.end());
+  body.erase("messages");
+  step.path = "/v1/completions";
+  step.body = body.dump();
+}
+
+void replace(std::string& text, std::string_view what, std::string_view with) {
+  const auto at = text.find(what);
+  ASSERT_NE(at, text.npos) << what;
+  text.replace(at, what.size(), with);
+}
+
+/// Cases with KV events, with what they need from outside: the tokenizer and the engines' socket.
+std::vector<Case> with_tokens(std::vector<Case> cases) {
+  for (auto& of : cases) {
+    replace(of.plugins, R"(, parameters: {modelName: m, vllm: {url: "http://127.0.1.10:9100"}})",
+            "");
+    replace(of.plugins, "tcp://127.0.0.1:5999", "");
+    for (auto& step : of.steps)
+      if (step.op == "probe") tokenize(step);
+  }
+  return cases;
+}
+
 /// Runs every case of a recording; returns how many probes were compared.
-size_t run_recording(const std::string& cases, const std::string& answers) {
+size_t run_recording(const std::vector<Case>& cases, const std::string& answers) {
   const auto observed = read_observed(kData + answers);
   size_t compared = 0;
-  for (const auto& of : read_cases(kData + cases)) {
+  for (const auto& of : cases) {
     Picker picker(of);
     for (size_t i = 0; i < of.steps.size(); ++i) {
       const Step& step = of.steps[i];
@@ -75,11 +108,17 @@ size_t run_recording(const std::string& cases, const std::string& answers) {
 }
 
 TEST(Scores, EqualTheReferences) {
-  EXPECT_EQ(run_recording("scores.json", "scores.observed.jsonl"), 164u);
+  EXPECT_EQ(run_recording(read_cases(kData + "scores.json"), "scores.observed.jsonl"), 164u);
 }
 
 TEST(Scores, EqualTheReferencesInManyMoreCases) {
-  EXPECT_GE(run_recording("probes.json.gz", "probes.observed.jsonl.gz"), 3000u);
+  EXPECT_GE(run_recording(read_cases(kData + "probes.json.gz"), "probes.observed.jsonl.gz"), 3000u);
+}
+
+TEST(Scores, EqualTheReferencesWithKvEvents) {
+  EXPECT_EQ(run_recording(with_tokens(read_cases(kData + "kv-scores.json.gz")),
+                          "kv-scores.observed.jsonl.gz"),
+            184u);
 }
 
 }  // namespace
