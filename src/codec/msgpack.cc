@@ -253,6 +253,16 @@ void MsgpackWriter::text(std::string_view value) {
   out_.append(value);
 }
 
+void MsgpackWriter::bytes(std::string_view value) {
+  if (value.size() <= UINT8_MAX)
+    tagged(0xc4, value.size(), 1);
+  else if (value.size() <= UINT16_MAX)
+    tagged(0xc5, value.size(), 2);
+  else
+    tagged(0xc6, value.size(), 4);
+  out_.append(value);
+}
+
 void MsgpackWriter::header(uint32_t count, uint8_t small, uint8_t wide) {
   if (count < 16)
     byte(static_cast<uint8_t>(small | count));

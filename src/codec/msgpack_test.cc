@@ -90,6 +90,11 @@ TEST(MsgpackReader, ReadsTextAndBytesAsViews) {
     MsgpackWriter(message).text(std::string(size, 'x'));
     EXPECT_TRUE(MsgpackReader(message).read_text(view));
     EXPECT_EQ(view.size(), size);
+    message.clear();
+    MsgpackWriter(message).bytes(std::string(size, 'x'));
+    EXPECT_EQ(MsgpackReader(message).next_kind(), MsgpackReader::Kind::kBytes);
+    EXPECT_TRUE(MsgpackReader(message).read_bytes(view));
+    EXPECT_EQ(view.size(), size);
   }
 }
 

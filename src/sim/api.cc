@@ -148,6 +148,12 @@ std::optional<ApiError> read_limits(const json& body, GenerationRequest& out) {
   if (const json* threshold = member(body, "cache_hit_threshold"))
     if (threshold->is_number() && threshold->get<double>() >= 0 && threshold->get<double>() <= 1)
       out.cache_hit_threshold = threshold->get<double>();
+  if (const json* salt = member(body, "cache_salt")) {
+    if (!salt->is_string() || salt->get_ref<const std::string&>().empty())
+      return ApiError{400, "Parameter 'cache_salt' must be a non-empty string if provided.",
+                      "cache_salt"};
+    out.cache_salt = salt->get<std::string>();
+  }
   return std::nullopt;
 }
 

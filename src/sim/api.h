@@ -42,6 +42,7 @@ struct GenerationRequest {
   std::optional<uint32_t> max_tokens;
   uint32_t n = 1;
   std::optional<double> cache_hit_threshold;  // only when in [0, 1]
+  std::string cache_salt;
   std::vector<PromptInput> prompts;
 };
 

@@ -1,5 +1,7 @@
 #include "sim/config.h"
 
+#include "zmq_address.h"
+
 #include "base/text.h"
 
 #include <fmt/format.h>
@@ -299,6 +301,55 @@ void add_cache_and_failures(std::vector<Option>& all) {
                  [](const ServerConfig& c) { return dumped(c.failure_types); }});
 }
 
+/// Sets the format by the reference's name for it.
+Status set_map_format(ServerConfig& c, Values values) {
+  LLMD_TRY_ASSIGN(const bool map, parse_bool(values[0]));
+  if (map) c.kv_events.format = EventFormat::kMap;
+  if (!map && c.kv_events.format == EventFormat::kMap) c.kv_events.format = EventFormat::kArray;
+  return {};
+}
+
+template <class Field>
+Option zmq_address(std::string_view name, Field field, std::string_view help) {
+  const auto read = [](std::string& member, Values v) -> Status {
+    LLMD_TRY(parse_zmq_address(v[0]));
+    member = v[0];
+    return {};
+  };
+  return option(name, field, help, {}, read,
+                [](const std::string& member) { return json_string(member); });
+}
+
+void add_kv_events(std::vector<Option>& all) {
+  all.push_back(zmq_address("zmq-endpoint", FIELD(kv_events.endpoint),
+                            "publish KV events there; tcp://*:PORT listens, else connects; rank r "
+                            "adds r to the port"));
+  all.push_back(toggle("zmq-bind", FIELD(kv_events.bind), "listen on zmq-endpoint in any case"));
+  all.push_back(number("event-batch-size", FIELD(kv_events.batch_size), 1, 1 << 20,
+                       "KV events of one message"));
+  all.push_back(choice("kv-events-format", FIELD(kv_events.format), {"array", "map", "sglang"},
+                       "as vLLM up to 0.23, as vLLM from 0.24 on, or as SGLang"));
+  all.push_back({"use-vllm-map-event-format", Shape::kSwitch, false, false,
+                 "the same as --kv-events-format map", set_map_format,
+                 [](const ServerConfig& c) -> std::string {
+                   return c.kv_events.format == EventFormat::kMap ? "true" : "false";
+                 }});
+  all.push_back(toggle("kv-events-whole-hashes", FIELD(kv_events.whole_hashes),
+                       "block hashes as 32 bytes instead of a number"));
+  all.push_back(
+      zmq_address("kv-events-replay-endpoint", FIELD(kv_events.replay_endpoint),
+                  "answer there what subscribers have missed; rank r adds r to the port"));
+  all.push_back(number("kv-events-replay-queue-size", FIELD(kv_events.replay_queue_size), 1,
+                       1 << 20, "messages kept for that"));
+  all.push_back(number("kv-events-loss-rate", FIELD(kv_events.loss_rate), 0, 100,
+                       "percent of messages that are not sent", true));
+  all.push_back(number("kv-events-duplication-rate", FIELD(kv_events.duplication_rate), 0, 100,
+                       "percent of messages that are sent twice", true));
+  all.push_back(number("kv-events-reorder-rate", FIELD(kv_events.reorder_rate), 0, 100,
+                       "percent of messages that are sent after the next one", true));
+  all.push_back(duration("kv-events-delay", FIELD(kv_events.delay), "of every message"));
+}
+
 void add_without_effect(std::vector<Option>& all) {
   for (const auto name : {"mm-processor-kwargs", "ec-transfer-config", "tensor-parallel-size", "v"})
     all.push_back(ignored(name));
@@ -307,7 +358,7 @@ void add_without_effect(std::vector<Option>& all) {
         "force-dummy-tokenizer", "no-enable-sleep-mode", "no-mm-encoder-only", "no-omni"})
     all.push_back(ignored(name, Shape::kSwitch));
   for (const auto name : {"enable-sleep-mode", "log-http", "mm-encoder-only", "omni",
-                          "skip-tool-validation", "use-vllm-map-event-format", "dataset-in-memory"})
+                          "skip-tool-validation", "dataset-in-memory"})
     all.push_back(absent(name, "false", Shape::kSwitch));
   constexpr std::pair<std::string_view, std::string_view> kAbsent[] = {
       {"image-emission-rate", "0"},
@@ -320,10 +371,6 @@ void add_without_effect(std::vector<Option>& all) {
       {"tool-call-not-required-param-probability", "50"},
       {"object-tool-call-not-required-field-probability", "50"},
       {"tool-call-extra-call-probability", "45"},
-      {"zmq-endpoint", "tcp://127.0.0.1:5557"},
-      {"event-batch-size", "16"},
-      {"kv-events-replay-endpoint", ""},
-      {"kv-events-replay-queue-size", "1024"},
       {"dataset-path", ""},
       {"dataset-url", ""},
       {"dataset-table-name", "llmd"},
@@ -354,6 +401,7 @@ std::span<const Option> options() {
     add_served(list);
     add_latency(list);
     add_cache_and_failures(list);
+    add_kv_events(list);
     add_without_effect(list);
     return list;
   }();
@@ -383,6 +431,10 @@ Status validate(const ServerConfig& c) {
     return fail(Code::kBadRequest, "ssl-certfile and ssl-keyfile go together");
   if (c.self_signed_certs && !c.ssl_certfile.empty())
     return fail(Code::kBadRequest, "self-signed-certs and ssl-certfile exclude each other");
+  if (!c.kv_events.endpoint.empty() && !c.enable_kvcache)
+    return fail(Code::kBadRequest, "zmq-endpoint: needs enable-kvcache");
+  if (!c.kv_events.replay_endpoint.empty() && c.kv_events.endpoint.empty())
+    return fail(Code::kBadRequest, "kv-events-replay-endpoint: needs zmq-endpoint");
   const LatencyConfig& l = c.latency;
   LLMD_TRY(
       check_deviation("time-to-first-token", l.time_to_first_token, l.time_to_first_token_std_dev));

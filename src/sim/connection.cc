@@ -133,6 +133,7 @@ void Connection::begin(http::Exchange& x, int32_t adapter, Draws draws) {
     c.max_tokens = request_.max_tokens;
     c.choices = request_.n;
     c.adapter = adapter;
+    c.cache_salt = request_.cache_salt;
     c.remote_prefill = request_.remote_prefill;
     c.each_token = request_.stream;
     c.force_cache_threshold = force;

@@ -32,6 +32,7 @@ class Connection final : public http::RequestHandler, private SequenceOwner {
   void chat(http::Exchange& x, std::string_view body) { generate(x, body, true); }
   void completions(http::Exchange& x, std::string_view body) { generate(x, body, false); }
   void models(http::Exchange& x, std::string_view);
+  void event_sources(http::Exchange& x, std::string_view);
   void metrics(http::Exchange& x, std::string_view);
   void ok(http::Exchange& x, std::string_view);
   void ready(http::Exchange& x, std::string_view);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace llmd::sim {
 namespace {
@@ -43,20 +44,37 @@ void append_model(std::string& out, const Endpoint& e, std::string_view id, std:
 
 }  // namespace
 
-Endpoint::Endpoint(io::Loop& l, const EndpointPlan& plan, const ModelClock& c)
+Endpoint::Endpoint(io::Loop& l, const EndpointPlan& plan, const ModelClock& c,
+                   kv_events::ZmqContext* zmq)
     : loop(l),
       clock(c),
       config(plan.config),
       address(plan.address),
-      engine(engine_config(plan.config)),
-      page(engine, plan.config.display_model(),
-           static_cast<uint32_t>(std::max(0, plan.config.data_parallel_rank))),
+      events(zmq && !config.kv_events.endpoint.empty()
+                 ? std::make_unique<EventPublisher>(l, c, config, *zmq)
+                 : nullptr),
+      engine(engine_config(plan.config), events.get()),
+      page(engine, plan.config.display_model(), rank(), events ? &events->counters() : nullptr),
       started_model(c.now()),
       created(std::chrono::duration_cast<std::chrono::seconds>(c.real().wall().time_since_epoch())
                   .count()),
       timer_(l) {
   config.port = plan.port;
   for (const LoraModule& lora : config.lora_modules) engine.load_adapter(lora.name, lora.path);
+}
+
+uint32_t Endpoint::rank() const {
+  return static_cast<uint32_t>(std::max(0, config.data_parallel_rank));
+}
+
+Status Endpoint::publish_events() {
+  if (!events) return {};
+  const char* given = std::getenv("POD_IP");
+  const std::string_view pod = given && *given        ? given
+                               : address == "0.0.0.0" ? "127.0.0.1"
+                                                      : std::string_view(address);
+  return events->start(fmt::format("kv@{}:{}@{}", pod, config.port, config.display_model()),
+                       engine);
 }
 
 std::string Endpoint::next_id() {
@@ -100,6 +118,19 @@ std::string Endpoint::models_body() const {
     if (a.loaded)
       append_model(out, *this, a.name, a.path.empty() ? a.name : a.path, config.display_model());
   return out + "]}";
+}
+
+std::string Endpoint::event_sources_body() const {
+  const KvEventsConfig& c = config.kv_events;
+  std::string topic;
+  if (events) append_json_escaped(topic, events->topic());
+  const std::string replay = events ? events->replay_endpoint() : "";
+  return fmt::format(
+      R"({{"{}":{{"enable_kv_cache_events":{},"publisher":"{}","endpoint":"{}",)"
+      R"("replay_endpoint":{},"buffer_steps":{},"hwm":{},"max_queue_size":{},"topic":"{}"}}}})",
+      rank(), events != nullptr, events ? "zmq" : "null", events ? events->endpoint() : c.endpoint,
+      replay.empty() ? "null" : '"' + replay + '"', c.replay_queue_size,
+      EventPublisher::kWaitingMax, EventPublisher::kDelayedMax, topic);
 }
 
 void Endpoint::reconfigure(ServerConfig changed) {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include "api.h"
+#include "event_publisher.h"
 
 #include "base/headers.h"
 #include "io/loop.h"
+#include "kv_events/zmq_socket.h"
 #include "sim/engine.h"
 #include "sim/metrics_page.h"
 #include "sim/server.h"
@@ -16,7 +18,12 @@ namespace llmd::sim {
 /// Threading: the server's loop.
 class Endpoint {
  public:
-  Endpoint(io::Loop& loop, const EndpointPlan& plan, const ModelClock& clock);
+  /// `zmq` null: no KV events.
+  Endpoint(io::Loop& loop, const EndpointPlan& plan, const ModelClock& clock,
+           kv_events::ZmqContext* zmq);
+
+  /// Once the port is known. Errors name the ZeroMQ endpoint.
+  Status publish_events();
 
   /// Emits what is due and arms the timer for what comes next. Call after every change to the
   /// engine.
@@ -24,10 +31,12 @@ class Endpoint {
 
   bool starting() const { return clock.now() - started_model < config.startup_duration; }
   int64_t unix_seconds() const;
+  uint32_t rank() const;
   /// Whether the base model is known by `name`; "" stands for it.
   bool serves(std::string_view name) const;
   std::string next_id();
   std::string models_body() const;
+  std::string event_sources_body() const;
   /// Replaces the configuration; delays take effect at once.
   void reconfigure(ServerConfig changed);
 
@@ -35,6 +44,7 @@ class Endpoint {
   const ModelClock& clock;
   ServerConfig config;
   const std::string address;
+  const std::unique_ptr<EventPublisher> events;  // null: none
   Engine engine;
   MetricsPage page;
   const TimePoint started_model;

@@ -171,8 +171,10 @@ void Engine::start(Sequence& s, TimePoint now) {
   if (cache_) {
     const bool base = s.adapter < 0;
     s.keys_.clear();
-    cache_->block_keys(s.prompt, base ? config_.model : adapters_[s.adapter].name, s.keys_);
-    const auto hit = cache_->acquire(s.keys_, s.prompt, static_cast<uint32_t>(s.adapter + 1));
+    cache_->block_keys(s.prompt, base ? config_.model : adapters_[s.adapter].name, s.keys_,
+                       s.cache_salt);
+    const auto hit =
+        cache_->acquire(s.keys_, s.prompt, static_cast<uint32_t>(s.adapter + 1), s.cache_salt);
     if (!hit.stored) {
       s.state = Sequence::State::kNoCapacity;
       s.output_tokens = 0;

@@ -42,11 +42,14 @@ std::string bound_text(double bound) {
 
 }  // namespace
 
-MetricsPage::MetricsPage(const Engine& engine, std::string_view model_name, uint32_t engine_index)
+MetricsPage::MetricsPage(const Engine& engine, std::string_view model_name, uint32_t engine_index,
+                         const EventCounters* events)
     : engine_(engine),
+      events_(events),
       engine_label_(fmt::format("engine=\"{}\"", engine_index)),
       model_label_(fmt::format("model_name=\"{}\"", escaped_label(model_name))) {
   lay_out();
+  if (events_) lay_out_events(*events_);
 }
 
 void MetricsPage::family(std::string_view name, std::string_view type, std::string_view help) {
@@ -158,9 +161,28 @@ void MetricsPage::lay_out() {
       Kind::kU64, &kOne);
 }
 
+void MetricsPage::lay_out_events(const EventCounters& e) {
+  family("llmd_sim_kv_blocks_total", "counter", "Blocks that KV events told of.");
+  sample("llmd_sim_kv_blocks_total", "event=\"stored\"", Kind::kU64, &e.blocks_stored);
+  sample("llmd_sim_kv_blocks_total", "event=\"removed\"", Kind::kU64, &e.blocks_removed);
+  family("llmd_sim_kv_blocks", "gauge", "Blocks in the prefix cache.");
+  sample("llmd_sim_kv_blocks", "", Kind::kU64, &e.blocks_resident);
+  family("llmd_sim_kv_clears_total", "counter", "Resets of the prefix cache.");
+  sample("llmd_sim_kv_clears_total", "", Kind::kU64, &e.clears);
+  family("llmd_sim_kv_messages_total", "counter", "Messages made of KV events.");
+  sample("llmd_sim_kv_messages_total", "", Kind::kU64, &e.messages);
+  family("llmd_sim_kv_message_faults_total", "counter", "Messages by what befell them.");
+  sample("llmd_sim_kv_message_faults_total", "fault=\"lost\"", Kind::kU64, &e.lost);
+  sample("llmd_sim_kv_message_faults_total", "fault=\"duplicated\"", Kind::kU64, &e.duplicated);
+  sample("llmd_sim_kv_message_faults_total", "fault=\"reordered\"", Kind::kU64, &e.reordered);
+  sample("llmd_sim_kv_message_faults_total", "fault=\"dropped\"", Kind::kU64, &e.dropped);
+  family("llmd_sim_kv_replays_total", "counter", "Questions for past messages answered.");
+  sample("llmd_sim_kv_replays_total", "", Kind::kU64, &e.replays);
+}
+
 std::string_view MetricsPage::render(int64_t unix_seconds) {
-  if (rendered_revision_ == engine_.revision()) return page_;
-  rendered_revision_ = engine_.revision();
+  if (rendered_revision_ == revision()) return page_;
+  rendered_revision_ = revision();
   page_.clear();
   size_t at = 0;
   uint64_t below = 0;

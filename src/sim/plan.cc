@@ -1,3 +1,5 @@
+#include "zmq_address.h"
+
 #include "base/text.h"
 #include "sim/settings.h"
 
@@ -54,6 +56,34 @@ std::string json_string(std::string_view text) {
   return out + '"';
 }
 
+/// The address for a server of its own among others: a port that is `offset` further, on the
+/// server's address where that is what tells servers apart.
+Status place(std::string& endpoint, uint64_t offset, const std::string& address, bool by_address) {
+  if (endpoint.empty()) return {};
+  LLMD_TRY_ASSIGN(ZmqAddress place, parse_zmq_address(endpoint));
+  if (by_address && place.any_host()) place.host = address;
+  if (place.port != 0 && place.port + offset > 65535)
+    return fail(Code::kBadRequest,
+                fmt::format("'{}': port {} is beyond 65535", endpoint, place.port + offset));
+  if (place.port != 0) place.port = static_cast<uint16_t>(place.port + offset);
+  endpoint = place.text();
+  return {};
+}
+
+/// `offset` of the server among all that share its address, `rank` among those of one engine: who
+/// connects goes to one place whatever server it belongs to.
+Status place_events(KvEventsConfig& events, uint64_t offset, uint64_t rank,
+                    const std::string& address, bool by_address) {
+  LLMD_TRY_ASSIGN(const ZmqAddress given, parse_zmq_address(events.endpoint));
+  events.bind = events.bind || given.any_host();
+  if (auto placed = place(events.endpoint, events.bind ? offset : rank, address, by_address);
+      !placed)
+    return fail(std::move(placed.error()).in("zmq-endpoint"));
+  if (auto placed = place(events.replay_endpoint, offset, address, by_address); !placed)
+    return fail(std::move(placed.error()).in("kv-events-replay-endpoint"));
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<EndpointPlan>> plan_endpoints(const Settings& settings) {
@@ -96,6 +126,9 @@ Result<std::vector<EndpointPlan>> plan_endpoints(const Settings& settings) {
         plan.config.data_parallel_rank = single_rank ? server.data_parallel_rank
                                          : ranks > 1 ? static_cast<int32_t>(rank)
                                                      : -1;
+        const uint64_t own = single_rank ? static_cast<uint64_t>(server.data_parallel_rank) : rank;
+        LLMD_TRY(place_events(plan.config.kv_events, offset + own - rank, own, plan.address,
+                              by_address));
         plans.push_back(std::move(plan));
       }
     }

@@ -12,8 +12,10 @@ PrefixCache::PrefixCache(uint32_t capacity_blocks, uint32_t block_tokens, CacheL
 }
 
 void PrefixCache::block_keys(std::span<const uint32_t> tokens, std::string_view owner_name,
-                             std::vector<uint64_t>& keys) const {
+                             std::vector<uint64_t>& keys, std::string_view cache_salt) const {
   uint64_t parent = XXH3_64bits(owner_name.data(), owner_name.size());
+  if (!cache_salt.empty())
+    parent = XXH3_64bits_withSeed(cache_salt.data(), cache_salt.size(), parent);
   for (size_t at = 0; at + block_tokens_ <= tokens.size(); at += block_tokens_) {
     parent = XXH3_64bits_withSeed(tokens.data() + at, block_tokens_ * sizeof(uint32_t), parent);
     if (parent == 0) parent = 1;  // 0 stands for "no parent"
@@ -22,7 +24,8 @@ void PrefixCache::block_keys(std::span<const uint32_t> tokens, std::string_view 
 }
 
 PrefixCache::Hit PrefixCache::acquire(std::span<const uint64_t> keys,
-                                      std::span<const uint32_t> tokens, uint32_t owner) {
+                                      std::span<const uint32_t> tokens, uint32_t owner,
+                                      std::string_view cache_salt) {
   Hit hit;
   uint32_t newly_used = 0;
   bool contiguous = true;
@@ -52,13 +55,13 @@ PrefixCache::Hit PrefixCache::acquire(std::span<const uint64_t> keys,
     index_.emplace(keys[i], at);
     ++used_;
   }
-  if (listener_) report_stored(keys, tokens, owner);
+  if (listener_) report_stored(keys, tokens, owner, cache_salt);
   hit.stored = true;
   return hit;
 }
 
 void PrefixCache::report_stored(std::span<const uint64_t> keys, std::span<const uint32_t> tokens,
-                                uint32_t owner) {
+                                uint32_t owner, std::string_view cache_salt) {
   for (size_t i = 0; i < keys.size();) {
     if (!fresh_[i]) {
       ++i;
@@ -67,7 +70,8 @@ void PrefixCache::report_stored(std::span<const uint64_t> keys, std::span<const 
     size_t end = i;
     while (end < keys.size() && fresh_[end]) ++end;
     listener_->on_stored({i ? keys[i - 1] : 0, keys.subspan(i, end - i),
-                          tokens.subspan(i * block_tokens_, (end - i) * block_tokens_), owner});
+                          tokens.subspan(i * block_tokens_, (end - i) * block_tokens_), owner,
+                          cache_salt});
     i = end;
   }
 }

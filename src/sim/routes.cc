@@ -29,6 +29,7 @@ const Connection::Route* Connection::find_route(std::string_view path) {
       {"/health", &C::ok},
       {"/health/ready", &C::ready},
       {"/v1/models", &C::models},
+      {"/kv_event_sources", &C::event_sources},
       {kGrpcGenerate, nullptr, &C::grpc_generate},
       {kGrpcModelInfo, nullptr, &C::grpc_model_info},
       {"/ping", &C::ok, &C::ok},
@@ -90,6 +91,10 @@ void Connection::load(http::Exchange& x, std::string_view) {
 
 void Connection::models(http::Exchange& x, std::string_view) {
   respond(x, 200, "application/json", endpoint_.models_body());
+}
+
+void Connection::event_sources(http::Exchange& x, std::string_view) {
+  respond(x, 200, "application/json", endpoint_.event_sources_body());
 }
 
 void Connection::metrics(http::Exchange& x, std::string_view) {

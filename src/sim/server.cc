@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <future>
 
@@ -17,8 +18,8 @@ namespace llmd::sim {
 
 struct Server::State {
   State(io::Loop& loop, const EndpointPlan& plan, const ModelClock& clock,
-        std::shared_ptr<tls::Context> tls)
-      : endpoint(loop, plan, clock), http(loop, options(plan, std::move(tls)), [this] {
+        std::shared_ptr<tls::Context> tls, kv_events::ZmqContext* zmq)
+      : endpoint(loop, plan, clock, zmq), http(loop, options(plan, std::move(tls)), [this] {
           return std::make_unique<Connection>(endpoint);
         }) {}
 
@@ -38,8 +39,8 @@ struct Server::State {
 };
 
 Server::Server(io::Loop& loop, const EndpointPlan& plan, const ModelClock& clock,
-               std::shared_ptr<tls::Context> tls)
-    : state_(std::make_unique<State>(loop, plan, clock, std::move(tls))) {}
+               std::shared_ptr<tls::Context> tls, kv_events::ZmqContext* zmq)
+    : state_(std::make_unique<State>(loop, plan, clock, std::move(tls), zmq)) {}
 
 Server::~Server() = default;
 
@@ -57,7 +58,7 @@ Status Server::listen() {
   }
   if (const std::string ns = variable("POD_NAMESPACE"); !ns.empty())
     e.identity_headers.emplace_back("x-inference-namespace", ns);
-  return {};
+  return e.publish_events();
 }
 
 uint16_t Server::port() const {
@@ -113,12 +114,16 @@ Result<std::unique_ptr<Fleet>> Fleet::start(const Settings& settings) {
   LLMD_TRY_ASSIGN(const auto tls, make_tls(plans.front().config));
   io::raise_file_limit(plans.size() + 1024);
   std::unique_ptr<Fleet> fleet(new Fleet(std::move(plans)));
+  const auto publishes = [](const EndpointPlan& p) { return !p.config.kv_events.endpoint.empty(); };
+  if (const auto publishers = std::ranges::count_if(fleet->plans_, publishes); publishers > 0)
+    fleet->zmq_ = std::make_unique<kv_events::ZmqContext>(static_cast<int>(2 * publishers));
   for (size_t i = 0; i < settings.loops; ++i)
     fleet->shards_.push_back(std::make_unique<Shard>(i, settings.time_scale));
   for (size_t i = 0; i < fleet->plans_.size(); ++i) {
     Shard& shard = *fleet->shards_[i % settings.loops];
     EndpointPlan& plan = fleet->plans_[i];
-    shard.servers.push_back(std::make_unique<Server>(shard.thread.loop(), plan, shard.clock, tls));
+    shard.servers.push_back(
+        std::make_unique<Server>(shard.thread.loop(), plan, shard.clock, tls, fleet->zmq_.get()));
     LLMD_TRY(shard.servers.back()->listen());
     plan.port = shard.servers.back()->port();
   }

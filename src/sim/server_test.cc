@@ -352,6 +352,35 @@ TEST(Server, Tokenizes) {
   EXPECT_EQ(rig.post("/tokenize", R"({"prompt":"x","messages":[]})").status, 400);
 }
 
+TEST(Server, TellsWhereItPublishesKvEvents) {
+  Rig rig({"--enable-kvcache", "--zmq-bind", "--zmq-endpoint", "tcp://127.0.0.1:0",
+           "--kv-events-replay-endpoint", "tcp://127.0.0.1:0"});
+  const json sources = parsed(rig.get("/kv_event_sources"));
+  const json& own = sources.at("0");
+  EXPECT_EQ(own["enable_kv_cache_events"], true);
+  EXPECT_EQ(own["topic"], "kv@127.0.0.1:" + std::to_string(rig.port) + "@m");
+  const std::string endpoint = own["endpoint"], replay = own["replay_endpoint"];
+  EXPECT_TRUE(endpoint.starts_with("tcp://127.0.0.1:")) << endpoint;
+  EXPECT_FALSE(endpoint.ends_with(":0"));
+  EXPECT_NE(endpoint, replay);
+  EXPECT_EQ(rig.metric("llmd_sim_kv_blocks_total{engine=\"0\",event=\"stored\""), "0");
+  EXPECT_EQ(parsed(Rig({}).get("/kv_event_sources"))["0"]["enable_kv_cache_events"], false);
+}
+
+TEST(Server, KeepsPromptsOfDifferentSaltsApart) {
+  Rig rig({"--enable-kvcache", "--block-size", "8"});
+  const auto cached = [&](const std::string& salt) {
+    return parsed(
+        rig.post("/v1/completions", R"({"prompt":[1,2,3,4,5,6,7,8,9],"max_tokens":1)" + salt +
+                                        "}"))["usage"]["prompt_tokens_details"]["cached_tokens"];
+  };
+  EXPECT_EQ(cached(""), 0);
+  EXPECT_EQ(cached(""), 8);
+  EXPECT_EQ(cached(R"(,"cache_salt":"a")"), 0);
+  EXPECT_EQ(cached(R"(,"cache_salt":"a")"), 8);
+  EXPECT_EQ(rig.post("/v1/completions", R"({"prompt":"x","cache_salt":""})").status, 400);
+}
+
 TEST(Server, TellsItsHealth) {
   Rig rig({"--startup-duration", "1h"});
   EXPECT_EQ(rig.get("/health").status, 200);

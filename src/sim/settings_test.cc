@@ -89,6 +89,29 @@ TEST(Settings, RefusesFeaturesThatAreAbsentUnlessDefault) {
   EXPECT_EQ(s.error({"--model", "m", "--enforce-eager", "--tensor-parallel-size", "2"}), "");
 }
 
+TEST(Settings, ReadsWhereAndHowToPublishKvEvents) {
+  const Sources s;
+  const std::vector<std::string> on = {"--model", "m", "--enable-kvcache", "--zmq-endpoint"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), on.begin(), on.end());
+    return more;
+  };
+  const KvEventsConfig c =
+      s.server(with({"tcp://*:5557", "--use-vllm-map-event-format", "--event-batch-size", "4",
+                     "--kv-events-replay-endpoint", "tcp://*:5657", "--kv-events-loss-rate", "7"}))
+          .kv_events;
+  EXPECT_EQ(c.endpoint, "tcp://*:5557");
+  EXPECT_EQ(c.replay_endpoint, "tcp://*:5657");
+  EXPECT_EQ(c.format, EventFormat::kMap);
+  EXPECT_EQ(c.batch_size, 4u);
+  EXPECT_EQ(c.loss_rate, 7u);
+  EXPECT_EQ(s.error(with({"udp://a:1"})), "--zmq-endpoint: 'udp://a:1' is not tcp://HOST:PORT");
+  EXPECT_EQ(s.error({"--model", "m", "--zmq-endpoint", "tcp://a:1"}),
+            "zmq-endpoint: needs enable-kvcache");
+  EXPECT_EQ(s.error({"--model", "m", "--kv-events-replay-endpoint", "tcp://a:1"}),
+            "kv-events-replay-endpoint: needs zmq-endpoint");
+}
+
 TEST(Settings, ChecksKeysAgainstEachOther) {
   const Sources s;
   EXPECT_EQ(s.error({"--model", "m", "--time-to-first-token", "100ms",
@@ -169,6 +192,37 @@ TEST(Settings, PlansAddressesAndPorts) {
   EXPECT_EQ(ranks->size(), 4u);
   EXPECT_EQ(ranks->back().port, 8003);
   EXPECT_EQ(ranks->back().config.data_parallel_rank, 1);
+}
+
+TEST(Settings, PlansWhereEachServerPublishes) {
+  const Sources s;
+  using Places = std::vector<std::string>;
+  const auto places = [&](std::vector<std::string> args) {
+    args.insert(args.end(), {"--model", "m", "--enable-kvcache"});
+    auto settings = s.parse(args);
+    EXPECT_TRUE(settings) << settings.error().message;
+    const auto plans = plan_endpoints(*settings);
+    if (!plans) return Places{plans.error().message};
+    Places all;
+    for (const auto& plan : *plans)
+      all.push_back((plan.config.kv_events.bind ? "at " : "to ") + plan.config.kv_events.endpoint);
+    return all;
+  };
+  EXPECT_EQ(
+      places({"--replicas", "2", "--data-parallel-size", "2", "--zmq-endpoint", "tcp://*:5557"}),
+      (Places{"at tcp://*:5557", "at tcp://*:5558", "at tcp://*:5559", "at tcp://*:5560"}));
+  // Who connects goes to the one who listens, whatever server it is of; ranks have ports.
+  EXPECT_EQ(
+      places({"--replicas", "2", "--data-parallel-size", "2", "--zmq-endpoint", "tcp://epp:5557"}),
+      (Places{"to tcp://epp:5557", "to tcp://epp:5558", "to tcp://epp:5557", "to tcp://epp:5558"}));
+  EXPECT_EQ(places({"--address-range", "127.0.1.1-127.0.1.2", "--zmq-endpoint", "tcp://*:5557"}),
+            (Places{"at tcp://127.0.1.1:5557", "at tcp://127.0.1.2:5557"}));
+  EXPECT_EQ(places({"--data-parallel-rank", "3", "--zmq-endpoint", "tcp://*:5557"}),
+            Places{"at tcp://*:5560"});
+  EXPECT_EQ(places({"--replicas", "2", "--zmq-bind", "--zmq-endpoint", "tcp://127.0.0.1:0"}),
+            (Places{"at tcp://127.0.0.1:0", "at tcp://127.0.0.1:0"}));
+  EXPECT_EQ(places({"--replicas", "2", "--zmq-endpoint", "tcp://*:65535"}),
+            Places{"zmq-endpoint: 'tcp://*:65535': port 65536 is beyond 65535"});
 }
 
 TEST(Settings, WritesAnEndpointsFileThatDiscoveryReads) {

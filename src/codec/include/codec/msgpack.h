@@ -104,6 +104,7 @@ class MsgpackWriter {
   void int64(int64_t value) { tagged(0xd3, static_cast<uint64_t>(value), 8); }
   void real(double value) { tagged(0xcb, std::bit_cast<uint64_t>(value), 8); }
   void text(std::string_view value);
+  void bytes(std::string_view value);
   void array(uint32_t count) { header(count, 0x90, 0xdc); }
   void map(uint32_t count) { header(count, 0x80, 0xde); }
 

@@ -21,6 +21,25 @@ struct LoraModule {
 
 enum class Mode : uint8_t { kRandom, kEcho };
 
+/// How KV events are written: as vLLM up to 0.23, as vLLM from 0.24 on, as SGLang.
+enum class EventFormat : uint8_t { kArray, kMap, kSglang };
+
+/// What one server tells of its prefix cache, and how unreliably. Rates are percentages of the
+/// messages.
+struct KvEventsConfig {
+  std::string endpoint;  // "": nothing is published
+  bool bind = false;
+  std::string replay_endpoint;  // "": nothing can be asked for again
+  uint32_t replay_queue_size = 1024;
+  uint32_t batch_size = 16;  // events
+  EventFormat format = EventFormat::kArray;
+  bool whole_hashes = false;
+  uint32_t loss_rate = 0;
+  uint32_t duplication_rate = 0;
+  uint32_t reorder_rate = 0;
+  Nanos delay{0};
+};
+
 /// One simulated server. Every member is a key of the table of options below and is described
 /// there.
 struct ServerConfig {
@@ -44,6 +63,7 @@ struct ServerConfig {
   uint32_t kv_cache_size = 1024;  // blocks
   uint32_t block_size = 16;       // tokens
   std::string hash_seed;
+  KvEventsConfig kv_events;
   double global_cache_hit_threshold = 0;
   uint32_t failure_injection_rate = 0;  // percent
   std::vector<std::string> failure_types;

@@ -40,6 +40,7 @@ struct Sequence {
   std::optional<uint32_t> max_tokens;  // as requested; for metrics
   uint32_t choices = 1;                // n of its request; for metrics
   int32_t adapter = -1;                // index of a LoRA adapter, or -1
+  std::string_view cache_salt;         // prompts of other salts share no blocks; as prompt
   bool remote_prefill = false;         // the prompt's KV cache comes from another server
   bool each_token = true;              // false: on_progress only at the end
   bool force_cache_threshold = false;

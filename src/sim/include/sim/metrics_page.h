@@ -1,6 +1,7 @@
 #pragma once
 
 #include "sim/engine.h"
+#include "sim/event_counters.h"
 
 #include <cstdint>
 #include <string>
@@ -16,7 +17,9 @@ namespace llmd::sim {
 /// call.
 class MetricsPage {
  public:
-  MetricsPage(const Engine& engine, std::string_view model_name, uint32_t engine_index = 0);
+  /// `events`: of the server's KV events, under names of our own; null: it publishes none.
+  MetricsPage(const Engine& engine, std::string_view model_name, uint32_t engine_index = 0,
+              const EventCounters* events = nullptr);
 
   /// `unix_seconds` stamps vllm:lora_requests_info, whose consumers take the newest series.
   std::string_view render(int64_t unix_seconds);
@@ -34,9 +37,12 @@ class MetricsPage {
   void family(std::string_view name, std::string_view type, std::string_view help);
   void sample(std::string_view name, std::string_view labels, Kind kind, const void* source);
   void distribution(std::string_view name, std::string_view help, const Distribution& d);
+  void lay_out_events(const EventCounters& events);
+  uint64_t revision() const { return engine_.revision() + (events_ ? events_->revision : 0); }
   void append_loras(int64_t unix_seconds);
 
   const Engine& engine_;
+  const EventCounters* const events_;
   std::string engine_label_, model_label_;
   std::string fixed_;
   std::vector<Slot> slots_;

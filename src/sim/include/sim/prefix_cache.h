@@ -20,6 +20,7 @@ class CacheListener {
     std::span<const uint64_t> keys;
     std::span<const uint32_t> tokens;  // block size tokens a key
     uint32_t owner;                    // 0: the base model, else adapter + 1
+    std::string_view cache_salt;       // of the prompt
   };
 
   virtual ~CacheListener() = default;
@@ -42,10 +43,10 @@ class PrefixCache {
  public:
   PrefixCache(uint32_t capacity_blocks, uint32_t block_tokens, CacheListener* listener = nullptr);
 
-  /// Appends the keys of the full blocks of `tokens` to `keys`. Prompts of different owners share
-  /// nothing.
+  /// Appends the keys of the full blocks of `tokens` to `keys`. Prompts of different owners or
+  /// salts share nothing.
   void block_keys(std::span<const uint32_t> tokens, std::string_view owner_name,
-                  std::vector<uint64_t>& keys) const;
+                  std::vector<uint64_t>& keys, std::string_view cache_salt = {}) const;
 
   struct Hit {
     bool stored = false;  // false: the blocks do not fit beside those in use; nothing changed
@@ -54,7 +55,8 @@ class PrefixCache {
 
   /// Holds the blocks `keys` of a prompt, evicting unused ones to make room. Pair with release()
   /// when stored.
-  Hit acquire(std::span<const uint64_t> keys, std::span<const uint32_t> tokens, uint32_t owner);
+  Hit acquire(std::span<const uint64_t> keys, std::span<const uint32_t> tokens, uint32_t owner,
+              std::string_view cache_salt = {});
   void release(std::span<const uint64_t> keys);
 
   /// Forgets every unused block. False, and no change, while any block is in use.
@@ -89,7 +91,7 @@ class PrefixCache {
   void push_unused(uint32_t at);
   List& list_of(uint32_t owner);
   void report_stored(std::span<const uint64_t> keys, std::span<const uint32_t> tokens,
-                     uint32_t owner);
+                     uint32_t owner, std::string_view cache_salt);
 
   const uint32_t capacity_;
   const uint32_t block_tokens_;

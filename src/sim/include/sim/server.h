@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "io/loop.h"
+#include "kv_events/zmq_socket.h"
 #include "sim/counters.h"
 #include "sim/settings.h"
 #include "tls/context.h"
@@ -45,9 +46,9 @@ class ModelClock {
 /// Threading: one loop; construct and destroy on it, or while it does not run.
 class Server {
  public:
-  /// `tls` null: plain HTTP.
+  /// `tls` null: plain HTTP. `zmq` null: no KV events; else it outlives the server.
   Server(io::Loop& loop, const EndpointPlan& plan, const ModelClock& clock,
-         std::shared_ptr<tls::Context> tls = nullptr);
+         std::shared_ptr<tls::Context> tls = nullptr, kv_events::ZmqContext* zmq = nullptr);
   ~Server();
 
   Status listen();
@@ -79,6 +80,7 @@ class Fleet {
   struct Shard;
   explicit Fleet(std::vector<EndpointPlan> plans);
   std::vector<EndpointPlan> plans_;
+  std::unique_ptr<kv_events::ZmqContext> zmq_;  // null: no server publishes KV events
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 
