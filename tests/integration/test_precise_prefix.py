@@ -1,0 +1,120 @@
+"""Requests go where engines say that their prompts are cached."""
+
+import httpx
+import pytest
+
+from kv_publisher import CLEARED, Publisher, removed, stored
+from process import eventually, free_ports
+
+SERVED = "x-llm-d-served-endpoint"
+PRODUCER = "precise-prefix-cache-producer"
+BLOCKS = "llmd_kv_index_blocks"
+
+
+def config(events, endpoints_file):
+    return f"""
+apiVersion: llm-d.ai/v1
+kind: EndpointPickerConfig
+plugins:
+- {{type: file-discovery, parameters: {{path: {endpoints_file}, watchFile: true}}}}
+- type: {PRODUCER}
+  parameters:
+    indexerConfig: {{kvBlockIndexConfig: {{enableMetrics: true}}}}
+    kvEventsConfig: {events}
+- {{type: prefix-cache-scorer, parameters: {{prefixMatchInfoProducerName: {PRODUCER}}}}}
+- type: max-score-picker
+dataLayer: {{discovery: {{pluginRef: file-discovery}}}}
+schedulingProfiles: [{{name: default, plugins: [{{pluginRef: prefix-cache-scorer}}, {{pluginRef: max-score-picker}}]}}]
+"""
+
+
+class Fleet:
+    """Two scripted servers, their publishers, and a router that listens to them."""
+
+    def __init__(self, lab, tmp_path, central):
+        self.servers = [lab.upstream() for _ in range(2)]
+        self.pods = [f"127.0.0.1:{s.port}" for s in self.servers]
+        self.file = tmp_path / "endpoints.yaml"
+        self.set_endpoints([0, 1])
+        port = free_ports(2)
+        endpoints = [f"tcp://127.0.0.1:{port}"] * 2 if central else [f"tcp://127.0.0.1:{port + i}" for i in range(2)]
+        self.publishers = [lab._add(Publisher(pod, at, bind=not central)) for pod, at in zip(self.pods, endpoints)]
+        events = (f"{{zmqEndpoint: '{endpoints[0]}', discoverPods: false}}" if central else
+                  f"{{podDiscoveryConfig: {{socketPort: {port}}}}}")
+        self.router = lab.router(config_text=config(events, self.file))
+        for publisher in self.publishers:
+            publisher.wait_for_listener()
+
+    def set_endpoints(self, which):
+        text = "endpoints:\n" + "".join(
+            f'- {{name: pod-rank-{i}, address: 127.0.0.1, port: "{self.servers[i].port}"}}\n' for i in which)
+        draft = self.file.with_suffix(".new")
+        draft.write_text(text)
+        draft.rename(self.file)
+
+    def wait_for_blocks(self, count):
+        eventually(f"{count} blocks are known", lambda: self.router.value(BLOCKS) == count)
+
+    def state(self):
+        return httpx.get(f"{self.router.admin}/debug/plugins/state", timeout=10).json()["plugins"][PRODUCER]["state"]
+
+    def ask(self, tokens):
+        response = httpx.post(f"{self.router.url}/v1/completions", timeout=20, json={"model": "m", "prompt": tokens})
+        assert response.status_code == 200, response.text
+        return response.headers[SERVED]
+
+    def hits(self):
+        return self.router.value("llm_d_epp_kv_cache_index_lookup_hits_total")
+
+
+PROMPT = list(range(1000, 1050))  # three blocks and a rest
+
+
+@pytest.mark.parametrize("central", [True, False], ids=["central", "discovered"])
+def test_requests_follow_the_blocks(lab, tmp_path, central):
+    fleet = Fleet(lab, tmp_path, central)
+    first, second = fleet.publishers
+    for publisher, pod in [(first, fleet.pods[0]), (second, fleet.pods[1])]:
+        publisher.send(stored([1, 2], PROMPT[:32]), stored([3], PROMPT[32:48], parent=2))
+        fleet.wait_for_blocks(3)
+        assert {fleet.ask(PROMPT) for _ in range(6)} == {pod}
+        before = fleet.hits()
+        publisher.send(removed([3]), removed([1, 2]))
+        fleet.wait_for_blocks(0)
+        fleet.ask(PROMPT)
+        assert fleet.hits() == before  # nobody holds it any more
+
+    first.send(stored([1], PROMPT[:16]))
+    second.send(stored([1, 2, 3], PROMPT[:48]))
+    fleet.wait_for_blocks(3)
+    assert {fleet.ask(PROMPT) for _ in range(6)} == {fleet.pods[1]}  # the longer prefix
+    second.send(CLEARED)
+    fleet.wait_for_blocks(1)
+    assert {fleet.ask(PROMPT) for _ in range(6)} == {fleet.pods[0]}
+
+
+def test_what_was_missed_is_not_guessed(lab, tmp_path):
+    fleet = Fleet(lab, tmp_path, central=True)
+    first, _ = fleet.publishers
+    first.send(stored([1, 2, 3], PROMPT[:48]))
+    fleet.wait_for_blocks(3)
+    first.skip()  # perhaps a removal
+    first.send(stored([9], list(range(16))))
+    fleet.wait_for_blocks(1)
+    assert [s["partial"] for s in fleet.state()["subscribers"]] == [True]
+    assert fleet.router.value("llmd_kv_event_batches_lost_total", pod_identifier=fleet.pods[0]) == 1
+
+
+def test_endpoints_that_leave_take_their_blocks_along(lab, tmp_path):
+    fleet = Fleet(lab, tmp_path, central=False)
+    for publisher in fleet.publishers:
+        publisher.send(stored([1, 2, 3], PROMPT[:48]))
+    eventually("both hold all", lambda: [s["blocks"] for s in fleet.state()["subscribers"]] == [3, 3])
+    fleet.set_endpoints([1])
+    eventually("one is left", lambda: [s["pod"] for s in fleet.state()["subscribers"]] == [fleet.pods[1]])
+    assert fleet.ask(PROMPT) == fleet.pods[1]
+    fleet.set_endpoints([0, 1])
+    fleet.publishers[0].wait_for_listener()
+    eventually("it is back, with nothing",
+               lambda: sorted(s["blocks"] for s in fleet.state()["subscribers"]) == [0, 3])
+    assert {fleet.ask(PROMPT) for _ in range(4)} == {fleet.pods[1]}
