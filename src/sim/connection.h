@@ -38,6 +38,8 @@ class Connection final : public http::RequestHandler, private SequenceOwner {
   void ready(http::Exchange& x, std::string_view);
   void version(http::Exchange& x, std::string_view);
   void load(http::Exchange& x, std::string_view);
+  void render_chat(http::Exchange& x, std::string_view body) { render(x, body, true); }
+  void render_completions(http::Exchange& x, std::string_view body) { render(x, body, false); }
   void tokenize_text(http::Exchange& x, std::string_view body);
   void reset_prefix_cache(http::Exchange& x, std::string_view);
   void load_adapter(http::Exchange& x, std::string_view body);
@@ -48,6 +50,7 @@ class Connection final : public http::RequestHandler, private SequenceOwner {
   void grpc_generate(http::Exchange& x, std::string_view body);
   void grpc_model_info(http::Exchange& x, std::string_view);
 
+  void render(http::Exchange& x, std::string_view body, bool chat);
   void generate(http::Exchange& x, std::string_view body, bool chat);
   std::optional<ApiError> fail_on_request(http::Exchange& x, const Draws& draws);
   std::optional<ApiError> check_room() const;

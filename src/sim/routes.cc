@@ -1,6 +1,7 @@
 #include "admin.h"
 #include "connection.h"
 #include "grpc_api.h"
+#include "render.h"
 
 #include "base/text.h"
 #include "sim/tokenizer.h"
@@ -25,6 +26,8 @@ const Connection::Route* Connection::find_route(std::string_view path) {
   static constexpr Route kRoutes[] = {
       {"/v1/chat/completions", nullptr, &C::chat},
       {"/v1/completions", nullptr, &C::completions},
+      {"/v1/chat/completions/render", nullptr, &C::render_chat},
+      {"/v1/completions/render", nullptr, &C::render_completions},
       {"/metrics", &C::metrics},
       {"/health", &C::ok},
       {"/health/ready", &C::ready},
@@ -141,6 +144,21 @@ void Connection::tokenize_text(http::Exchange& x, std::string_view body) {
           fmt::format(R"({{"count":{},"max_model_len":{},"tokens":[{}],"token_strs":{}}})",
                       pieces.size(), endpoint_.config.max_model_len, ids,
                       strings == true ? "[" + texts + "]" : "null"));
+}
+
+void Connection::render(http::Exchange& x, std::string_view body, bool chat) {
+  json parsed;
+  if (const auto error = parse_object(body, parsed)) return refuse(x, *error);
+  const std::string model = requested_model(parsed);
+  if (!endpoint_.serves(model) && endpoint_.engine.find_adapter(model) < 0)
+    return refuse(x, {404, fmt::format("The model `{}` does not exist.", model)});
+  GenerationRequest request;
+  if (const auto error = read_generation(parsed, chat, request)) return refuse(x, *error);
+  if (const auto error = check_context(request, endpoint_.config.max_model_len))
+    return refuse(x, *error);
+  respond(x, 200, "application/json",
+          render_answer(parsed, request, (chat ? "chatcmpl-" : "cmpl-") + endpoint_.next_id(),
+                        model.empty() ? endpoint_.config.display_model() : model));
 }
 
 void Connection::load_adapter(http::Exchange& x, std::string_view body) {

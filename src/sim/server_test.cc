@@ -352,6 +352,19 @@ TEST(Server, Tokenizes) {
   EXPECT_EQ(rig.post("/tokenize", R"({"prompt":"x","messages":[]})").status, 400);
 }
 
+TEST(Server, RendersPromptsAsItTokenizesThem) {
+  Rig rig({"--max-model-len", "20"});
+  const json chat = parsed(rig.post("/v1/chat/completions/render", kHello + "}"));
+  EXPECT_EQ(chat["token_ids"].size(), 7u);
+  EXPECT_EQ(chat["model"], "m");
+  const Answer text = rig.post("/v1/completions/render", R"({"model":"m","prompt":"Hello world"})");
+  EXPECT_EQ(parsed(text)[0]["token_ids"], json::parse("[2871118705,933488787]"));
+  EXPECT_EQ(rig.post("/v1/completions/render", R"({"model":"zz","prompt":"x"})").status, 404);
+  EXPECT_EQ(rig.post("/v1/completions/render", R"({"model":"m","prompt":[]})").status, 400);
+  EXPECT_EQ(rig.post("/v1/completions/render", R"({"prompt":"x","max_tokens":99})").status, 400);
+  EXPECT_EQ(rig.post("/v1/chat/completions/render", R"({"messages":[]})").status, 400);
+}
+
 TEST(Server, TellsWhereItPublishesKvEvents) {
   Rig rig({"--enable-kvcache", "--zmq-bind", "--zmq-endpoint", "tcp://127.0.0.1:0",
            "--kv-events-replay-endpoint", "tcp://127.0.0.1:0"});

@@ -1,0 +1,148 @@
+"""The KV events of simulated servers, as subscribers of engines see them."""
+
+import httpx
+import pytest
+
+from kv_events import Cache, Listener, replay
+from process import MODEL, free_ports
+from prometheus import Page
+
+BLOCK = 16
+ON = {"enable_kvcache": True, "block_size": BLOCK, "zmq_bind": True, "zmq_endpoint": "tcp://127.0.0.1:0",
+      "kv_events_replay_endpoint": "tcp://127.0.0.1:0"}
+
+
+def sources_of(url):
+    (rank, source), = httpx.get(url + "/kv_event_sources").json().items()
+    return rank, source
+
+
+def page(url):
+    return Page(httpx.get(url + "/metrics").text)
+
+
+def complete(url, prompt, **fields):
+    answer = httpx.post(url + "/v1/completions", json={"model": MODEL, "prompt": prompt, "max_tokens": 1, **fields})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def ids(first, count):
+    return list(range(first, first + count))
+
+
+@pytest.fixture
+def listen():
+    listeners = []
+
+    def start(url):
+        """A listener that is surely subscribed: it hears what a prompt of its own causes."""
+        listener = Listener(sources_of(url)[1]["endpoint"])
+        listeners.append(listener)
+        for attempt in range(1000):
+            complete(url, ids(10_000_000 + 1000 * attempt, BLOCK))
+            message = listener.receive(0.05)
+            if message:
+                made = int(page(url).value("llmd_sim_kv_messages_total"))
+                if made > message.sequence + 1:
+                    listener.receive_until(made - 1)
+                return listener
+        raise AssertionError("the listener hears nothing")
+
+    yield start
+    for listener in listeners:
+        listener.close()
+
+
+@pytest.mark.parametrize("form", ["array", "map"])
+def test_stores_and_removals_agree_with_the_servers_own_counts(lab, listen, form):
+    sim = lab.sim(kv_cache_size=32, kv_events_format=form, **ON)
+    url = sim.urls[0]
+    listener = listen(url)
+    for turn in range(40):
+        complete(url, ids(1000 * (turn % 7), 16 * (3 + turn % 11)))
+    made = int(page(url).value("llmd_sim_kv_messages_total"))
+    live = listener.receive_until(made - 1)
+    assert [m.sequence for m in live] == list(range(live[0].sequence, made))
+    assert {m.topic for m in live} == {f"kv@127.0.0.1:{sim.port}@{MODEL}"}
+
+    cache = Cache()
+    everything = replay(sources_of(url)[1]["replay_endpoint"], 0)
+    assert [m.sequence for m in everything] == list(range(made))
+    assert [m.payload for m in everything[-len(live):]] == [m.payload for m in live]
+    for message in everything:
+        assert message.rank == 0
+        cache.apply(message)
+    counts = page(url)
+    assert cache.stored == counts.value("llmd_sim_kv_blocks_total", event="stored")
+    assert cache.removed == counts.value("llmd_sim_kv_blocks_total", event="removed") > 0
+    assert len(cache.blocks) == counts.value("llmd_sim_kv_blocks") == 32
+
+    # What the events call resident is what the next request finds.
+    last = ids(1000 * (39 % 7), 16 * (3 + 39 % 11))
+    resident = {tuple(tokens) for tokens in cache.blocks.values()}
+    hits = 0
+    while tuple(last[16 * hits:16 * hits + 16]) in resident:
+        hits += 1
+    usage = complete(url, last + [7])["usage"]
+    assert usage["prompt_tokens_details"]["cached_tokens"] == 16 * hits > 0
+
+
+def test_a_reset_goes_out_with_the_next_store(lab, listen):
+    sim = lab.sim(kv_events_format="map", **ON)
+    url = sim.urls[0]
+    listener = listen(url)
+    complete(url, ids(0, 64))
+    listener.receive(20)
+    assert httpx.post(url + "/reset_prefix_cache").status_code == 200
+    assert listener.receive(0.2) is None
+    complete(url, ids(0, 32))
+    events = listener.receive(20).events
+    assert [e["type"] for e in events] == ["AllBlocksCleared", "BlockStored"]
+    assert len(events[1]["block_hashes"]) == 2
+    assert page(url).value("llmd_sim_kv_blocks") == 2
+
+
+def test_rendered_tokens_are_those_of_the_events(lab):
+    sim = lab.sim(kv_events_format="map", lora_modules='{"name":"adapter","path":"somewhere"}', **ON)
+    url = sim.urls[0]
+    chat = {"model": MODEL, "messages": [{"role": "user", "content": "Tell me about " + "blocks and tokens " * 20}]}
+    text = {"model": "adapter", "prompt": "Once upon a time, " * 20}
+    for path, body in [("/v1/chat/completions", chat), ("/v1/completions", text)]:
+        rendered = httpx.post(url + path + "/render", json=body).json()
+        tokens = (rendered if path.startswith("/v1/chat") else rendered[0])["token_ids"]
+        assert httpx.post(url + path, json={**body, "max_tokens": 1}).status_code == 200
+        message = replay(sources_of(url)[1]["replay_endpoint"], 0)[-1]
+        (event,) = message.events
+        assert event["token_ids"] == tokens[:len(tokens) // BLOCK * BLOCK] != []
+        assert event["lora_name"] == (None if body is chat else "adapter")
+        assert httpx.post(url + "/tokenize", json=body).json()["tokens"] == tokens
+
+
+def test_each_rank_publishes_on_its_own(lab):
+    sim = lab.sim(data_parallel_size=2, port=free_ports(2), **ON)
+    for rank in range(2):
+        url = f"http://127.0.0.1:{sim.port + rank}"
+        name, source = sources_of(url)
+        assert name == str(rank)
+        complete(url, ids(100 * rank, 32))
+        (message,) = replay(source["replay_endpoint"], 0)
+        assert message.rank == rank
+        assert message.topic == f"kv@127.0.0.1:{sim.port + rank}@{MODEL}"
+
+
+def test_what_is_lost_on_the_way_can_be_replayed(lab, listen):
+    sim = lab.sim(**ON)
+    url = sim.urls[0]
+    listener = listen(url)
+    before = int(page(url).value("llmd_sim_kv_messages_total"))
+    assert httpx.post(url + "/admin/config", json={"kv-events-loss-rate": 40}).status_code == 200
+    for turn in range(40):
+        complete(url, ids(1000 * turn, BLOCK))
+    assert httpx.post(url + "/admin/config", json={"kv-events-loss-rate": 0}).status_code == 200
+    complete(url, ids(100_000, BLOCK))
+    heard = [m.sequence for m in listener.receive_until(before + 40)]
+    lost = int(page(url).value("llmd_sim_kv_message_faults_total", fault="lost"))
+    assert 0 < lost < 40 and len(heard) == 41 - lost and heard == sorted(set(heard))
+    missed = replay(sources_of(url)[1]["replay_endpoint"], before)
+    assert [m.sequence for m in missed] == list(range(before, before + 41))
