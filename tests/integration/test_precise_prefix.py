@@ -1,10 +1,12 @@
 """Requests go where engines say that their prompts are cached."""
 
+import itertools
+
 import httpx
 import pytest
 
 from kv_publisher import CLEARED, Publisher, removed, stored
-from process import eventually, free_ports
+from process import MODEL, eventually, free_ports
 
 SERVED = "x-llm-d-served-endpoint"
 PRODUCER = "precise-prefix-cache-producer"
@@ -118,3 +120,36 @@ def test_endpoints_that_leave_take_their_blocks_along(lab, tmp_path):
     eventually("it is back, with nothing",
                lambda: sorted(s["blocks"] for s in fleet.state()["subscribers"]) == [0, 3])
     assert {fleet.ask(PROMPT) for _ in range(4)} == {fleet.pods[1]}
+
+
+def test_with_simulated_engines(lab, tmp_path):
+    port = free_ports()
+    sims = [lab.sim(enable_kvcache=True, kv_cache_size=4096, zmq_endpoint=f"tcp://127.0.0.1:{port}") for _ in range(2)]
+    file = tmp_path / "endpoints.yaml"
+    file.write_text("endpoints:\n" + "".join(
+        f'- {{name: sim{i}, address: 127.0.0.1, port: "{sim.port}"}}\n' for i, sim in enumerate(sims)))
+    router = lab.router(config_text=config(f"{{zmqEndpoint: 'tcp://127.0.0.1:{port}', discoverPods: false}}", file))
+
+    def ask(i, url=router.url):
+        body = {"model": MODEL, "max_tokens": 1, "prompt": list(range(1000 * i, 1000 * i + 330))}
+        response = httpx.post(f"{url}/v1/completions", timeout=60, json=body)
+        assert response.status_code == 200, response.text
+        return response
+
+    def subscribers():
+        state = httpx.get(f"{router.admin}/debug/plugins/state", timeout=10).json()
+        return len(state["plugins"][PRODUCER]["state"]["subscribers"])
+
+    # What engines say before they are connected is lost.
+    fresh = itertools.count(1000)
+    eventually("both engines are heard",
+               lambda: [ask(next(fresh), sim.urls[0]) for sim in sims] and subscribers() == 2)
+    first = []
+    for i in range(1, 9):
+        before = router.value(BLOCKS)
+        first.append(ask(i).headers[SERVED])
+        eventually("its blocks are known", lambda: router.value(BLOCKS) >= before + 20)
+    second = [ask(i) for i in range(1, 9)]
+    assert [response.headers[SERVED] for response in second] == first
+    assert {response.json()["usage"]["prompt_tokens_details"]["cached_tokens"] for response in second} == {320}
+    assert len(set(first)) == 2

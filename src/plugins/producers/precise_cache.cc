@@ -194,6 +194,9 @@ void PreciseCache::on_added(const fleet::EndpointPtr& endpoint) {
   const auto& spec = endpoint->spec();
   const auto rank = rank_of(spec.name);
   const auto& ports = params_.events.discovery;
+  if (std::max(ports.socket_port, ports.replay_port) + rank > UINT16_MAX)
+    return log::error("KV events of an endpoint cannot be followed: its rank has no port",
+                      {{"endpoint", endpoint->id()}, {"rank", rank}});
   const auto at = [&](int64_t port) {
     return kv_events::tcp_endpoint(spec.address, static_cast<uint16_t>(port + rank));
   };

@@ -285,6 +285,22 @@ TEST_F(PreciseFeedTest, ForgetsAfterALossAndCountsReportsAnewOnce) {
   EXPECT_FALSE(feed_.publishers()[0].partial);
 }
 
+TEST_F(PreciseFeedTest, GoesOnBehindUnknownBlocksOfABatch) {
+  const auto t = tokens(1, 48);
+  const Event all = stored({1, 2, 3}, t);
+  const Event first = stored({1}, tokens(1, 16));
+  say(all);
+  feed_.on_batch(other_, "test-model", {.events = {&first, 1}});
+  say(removed({1, 99, 3}));
+  EXPECT_EQ(match(t).blocks, 0u);
+  const auto keys = chain(t);
+  EXPECT_EQ(match(std::span(keys).subspan(1, 1)).blocks, 1u);
+  EXPECT_EQ(match(std::span(keys).subspan(2, 1)).blocks, 0u);
+  feed_.remove_endpoint(publisher_.pod, kHolder);
+  EXPECT_EQ(index_.holdings_of(kHolder), 0u);
+  EXPECT_EQ(match(keys, kOther).blocks, 1u);
+}
+
 TEST_F(PreciseFeedTest, FollowsMembership) {
   const auto t = tokens(1, 16);
   say(stored({kE1}, t));
