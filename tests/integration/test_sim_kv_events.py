@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from kv_events import Cache, Listener, replay
-from process import MODEL, free_ports
+from process import MODEL, eventually, free_ports
 from prometheus import Page
 
 BLOCK = 16
@@ -146,3 +146,66 @@ def test_what_is_lost_on_the_way_can_be_replayed(lab, listen):
     assert 0 < lost < 40 and len(heard) == 41 - lost and heard == sorted(set(heard))
     missed = replay(sources_of(url)[1]["replay_endpoint"], before)
     assert [m.sequence for m in missed] == list(range(before, before + 41))
+
+
+PRODUCER = "precise-prefix-cache-producer"
+BLOCKS = "llmd_kv_index_blocks"
+
+
+def precise(endpoints_file, events_port, tokens=""):
+    return f"""
+apiVersion: llm-d.ai/v1
+kind: EndpointPickerConfig
+plugins:
+- {{type: file-discovery, parameters: {{path: {endpoints_file}}}}}
+{tokens}
+- type: {PRODUCER}
+  parameters:
+    indexerConfig: {{kvBlockIndexConfig: {{enableMetrics: true}}}}
+    kvEventsConfig: {{podDiscoveryConfig: {{socketPort: {events_port}}}}}
+- {{type: prefix-cache-scorer, parameters: {{prefixMatchInfoProducerName: {PRODUCER}}}}}
+- type: max-score-picker
+dataLayer: {{discovery: {{pluginRef: file-discovery}}}}
+schedulingProfiles: [{{name: default, plugins: [{{pluginRef: prefix-cache-scorer}}, {{pluginRef: max-score-picker}}]}}]
+"""
+
+
+@pytest.fixture
+def fleet(lab, tmp_path):
+    """Two simulated servers and, by the plugins that provide tokens, a router that hears their events."""
+    events_port = free_ports(2)
+    sim = lab.sim(replicas=2, enable_kvcache=True, block_size=BLOCK, kv_events_format="map", zmq_bind=True,
+                  zmq_endpoint=f"tcp://127.0.0.1:{events_port}")
+    file = tmp_path / "endpoints.yaml"
+    file.write_text("endpoints:\n" + "".join(
+        f'- {{name: sim-rank-{i}, address: 127.0.0.1, port: "{port}"}}\n' for i, port in enumerate(sim.ports)))
+
+    def start(tokens=""):
+        router = lab.router(config_text=precise(file, events_port, tokens.format(url=sim.urls[0])))
+        for i, url in enumerate(sim.urls):
+            before, first = router.value(BLOCKS), 1_000_000 * (i + 1)
+            for attempt in range(1000):
+                complete(url, ids(first + 1000 * attempt, BLOCK))
+                if router.value(BLOCKS) > before:
+                    break
+            assert router.value(BLOCKS) > before
+        return sim, router
+
+    return start
+
+
+def served_by(router, path, body):
+    answer = httpx.post(router.url + path, json={"model": MODEL, "max_tokens": 1, **body}, timeout=20)
+    assert answer.status_code == 200, answer.text
+    return answer.headers["x-llm-d-served-endpoint"]
+
+
+def test_a_router_finds_the_server_that_has_the_prompt(fleet):
+    sim, router = fleet()
+    for i, url in enumerate(sim.urls):
+        prompt = ids(5000 * (i + 1), 8 * BLOCK)
+        before = router.value(BLOCKS)
+        complete(url, prompt)
+        eventually("its blocks are known", lambda: router.value(BLOCKS) >= before + 8)
+        assert {served_by(router, "/v1/completions", {"prompt": prompt}) for _ in range(4)} == {
+            f"127.0.0.1:{sim.ports[i]}"}
