@@ -159,6 +159,23 @@ TEST(BatchDecoder, ReadsExtrasAndDropsTheAdaptersName) {
                    " extras[2] [\"img\", \"salt\"]"}));
 }
 
+TEST(BatchDecoder, TellsTheSaltFromImages) {
+  const auto salted = [](std::string_view parent, std::string_view extras) {
+    const std::string payload =
+        bytes(std::string(kHead) + "99 ab426c6f636b53746f726564 920102 " + std::string(parent) +
+              " 940506 0708 02 c0 c0 c0 92 " + std::string(extras) + " 00");
+    BatchDecoder decoder(**find_adapter("vllm"));
+    const auto batch = decoder.decode(payload);
+    return batch && batch->events.size() == 1 && batch->events[0].salted;
+  };
+  EXPECT_TRUE(salted("c0", "91 a473616c74 c0"));                            // ["salt"], nil
+  EXPECT_TRUE(salted("c0", "92 92a3696d6700 a473616c74 91 92a3696d6702"));  // [["img", 0], "salt"]
+  EXPECT_FALSE(salted("c0", "91 92a3696d6700 c0"));                         // [["img", 0]]
+  EXPECT_FALSE(salted("c0", "91 a3696d67 91 a3696d67"));                    // in both blocks
+  EXPECT_FALSE(salted("09", "91 a473616c74 c0"));  // no prompt's first block
+  EXPECT_FALSE(salted("c0", "c0 91 a3696d67"));
+}
+
 TEST(BatchDecoder, IgnoresFieldsAndElementsThatAreNew) {
   // A removal with more elements than known, and a map with names that are not known.
   EXPECT_EQ(events_of("93 cb3ff8000000000000 92 96 ac426c6f636b52656d6f766564 9101 a3475055 c0"

@@ -25,6 +25,7 @@ class PartialBlocks {
   struct NamedExtra {
     size_t block;  // of engine_keys
     std::string text;
+    bool salt;
   };
   /// The beginning of one index block.
   struct Block {

@@ -157,8 +157,10 @@ class PreciseFeed::View {
     const auto span = locate(event);
     if (!span) return feed_.metrics_.orphans.add();
     for (size_t i = 0; i < event.extras.size(); ++i)
-      for (const auto text : event.extras[i])
-        extras_.push_back({.block = span->carried_keys + i, .text = text});
+      for (const auto& text : event.extras[i])
+        extras_.push_back({.block = span->carried_keys + i,
+                           .text = text,
+                           .salt = event.salted && i == 0 && &text == &event.extras[0].back()});
     const size_t blocks = feed_.keys_.blocks_of(span->tokens.size());
     const size_t used = used_keys(*span, blocks);
     request_keys_.resize(blocks);
@@ -206,7 +208,7 @@ class PreciseFeed::View {
                         carried_->engine_keys.begin() + before.engine_keys);
     for (const auto& extra : carried_->extras)
       if (extra.block < before.engine_keys)
-        extras_.push_back({.block = extra.block, .text = extra.text});
+        extras_.push_back({.block = extra.block, .text = extra.text, .salt = extra.salt});
   }
 
   /// How many engine blocks begin within the first `blocks` index blocks.
@@ -256,7 +258,8 @@ class PreciseFeed::View {
     for (size_t i = first; i < last; ++i) block->engine_keys.push_back(span.engine_keys[i]);
     for (const kv::Extra& extra : extras_)
       if (extra.block >= first && extra.block < last)
-        block->extras.push_back({.block = extra.block - first, .text = std::string(extra.text)});
+        block->extras.push_back(
+            {.block = extra.block - first, .text = std::string(extra.text), .salt = extra.salt});
     return block;
   }
 

@@ -385,6 +385,31 @@ TEST_F(PreciseFeedTest, SplitsLargeEngineBlocks) {
   EXPECT_EQ(match(tokens(1, 96)).blocks, 2u);
 }
 
+TEST_F(PreciseFeedTest, SaltsTheFirstBlockOnly) {
+  const std::string_view salt[] = {"tenant-1"};
+  const kv_events::Extras extras[] = {salt};
+  Event event = stored({1}, tokens(1, 64));
+  event.extras = extras;
+  event.salted = true;
+  say(event);
+  const auto wanted = kv::request_extras({}, "tenant-1", 64, 16);
+  EXPECT_EQ(match(chain(tokens(1, 64), "test-model", wanted)).blocks, 4u);
+}
+
+TEST_F(PreciseFeed64, PutsTheSaltBehindImages) {
+  const std::string_view with_salt[] = {"imgA", "tenant-1"};
+  const std::string_view image[] = {"imgB"};
+  const kv_events::Extras extras[] = {with_salt, image};
+  Event event = stored({1, 2}, tokens(1, 32));
+  event.extras = extras;
+  event.salted = true;
+  say(event);
+  say(stored({3, 4}, tokens(33, 64), 2));
+  const kv::MediaItem items[] = {{"imgA", 2, 4}, {"imgB", 20, 8}};
+  const auto wanted = kv::request_extras(items, "tenant-1", 64, 64);
+  EXPECT_EQ(match(chain(tokens(1, 64), "test-model", wanted)).blocks, 1u);
+}
+
 TEST_F(PreciseFeedTest, FitsBlocksOfAnySize) {
   for (const uint32_t size : {1u, 3u, 12u, 16u, 20u, 24u, 40u, 528u}) {
     say({.type = Event::Type::kCleared});

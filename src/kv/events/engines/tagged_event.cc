@@ -192,14 +192,17 @@ class EventReading {
     if (!all) return false;
     extras_ = *all;
     std::ranges::fill(extras_, Extras{});
-    for (; i < count; ++i)
-      if (!reader_.take_nil() && !read_extras_of(extras_[i])) return false;
+    for (; i < count; ++i) {
+      bool plain = false;
+      if (!reader_.take_nil() && !read_extras_of(extras_[i], plain)) return false;
+      if (i == 0) ends_plain_ = plain;
+    }
     return true;
   }
 
   /// Texts, and the texts that lists begin with: an image's hash comes with its place in the
-  /// block.
-  bool read_extras_of(Extras& extras) {
+  /// block. `plain`: the last one came alone.
+  bool read_extras_of(Extras& extras, bool& plain) {
     uint32_t count;
     if (!reader_.read_array(count)) return false;
     const auto texts = room_.take<std::string_view>(count);
@@ -207,6 +210,7 @@ class EventReading {
     size_t kept = 0;
     for (uint32_t i = 0; i < count; ++i) {
       uint32_t rest = 1;
+      plain = reader_.next_kind() == Kind::kText;
       if (reader_.next_kind() == Kind::kArray && !reader_.read_array(rest)) return false;
       for (uint32_t k = 0; k < rest; ++k) {
         if (k == 0 && reader_.next_kind() == Kind::kText) {
@@ -232,12 +236,22 @@ class EventReading {
       any = any || !extras.empty();
     }
     if (!any) extras_ = {};
+    event_.salted = ends_with_salt();
     if (!salt_.empty() && event_.parent == 0 && !event_.blocks.empty()) add_salt();
     event_.extras = extras_;
     return Outcome::kEvent;
   }
 
+  /// A salt comes alone, behind the images of the first block, and is in no other block. So may the
+  /// hash of an image be that some engines write without its place, and that ends in that block.
+  bool ends_with_salt() const {
+    if (!ends_plain_ || event_.parent != 0 || extras_.empty() || extras_[0].empty()) return false;
+    return extras_.size() == 1 ||
+           std::ranges::find(extras_[1], extras_[0].back()) == extras_[1].end();
+  }
+
   void add_salt() {
+    event_.salted = true;
     if (extras_.empty()) extras_ = room_.arena().array<Extras>(event_.blocks.size());
     const auto texts = room_.arena().array<std::string_view>(extras_[0].size() + 1);
     std::ranges::copy(extras_[0], texts.begin());
@@ -250,6 +264,7 @@ class EventReading {
   EventRoom& room_;
   Event& event_;
   std::span<Extras> extras_;
+  bool ends_plain_ = false;
   std::string_view salt_;
   bool typed_ = false;
   bool unknown_ = false;

@@ -59,6 +59,7 @@ struct Event {
   /// Empty when no block has any; else an entry for each of the engine's blocks, as many as it
   /// sent.
   std::span<const Extras> extras;
+  bool salted = false;  // the last extra of the first block is the cache salt
 };
 
 /// The events of one message. Order matters: removals come before the stores that took their
