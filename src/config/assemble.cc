@@ -52,6 +52,7 @@ class Assembler {
       return fail(Code::kBadRequest, found[1]->label() + ": is a second profile handler beside '" +
                                          found[0]->name() + "'; there must be one");
     std::vector<std::string> names;
+    names.reserve(document.profiles.size());
     for (const auto& profile : document.profiles) names.push_back(profile.name);
     // Binding happens before the pipeline is shared, so the instance is still ours to change.
     auto* handler = dynamic_cast<schedule::ProfileHandler*>(found[0]->plugin.get());

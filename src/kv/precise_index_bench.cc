@@ -388,7 +388,7 @@ void stream_of_trace(benchmark::State& state) {
   servers.check(index);
   run_streams(state, index, threads, [&] { return servers.serve(); });
   servers.check(index);
-  CHECK(index.check() == "");
+  CHECK(index.check().empty());
 }
 BENCHMARK(stream_of_trace)->Arg(1)->Iterations(3)->Repetitions(3)->Unit(benchmark::kMillisecond);
 BENCHMARK(stream_of_trace)
@@ -412,7 +412,7 @@ void stream_of_random_chains(benchmark::State& state) {
   CHECK(resident_bytes() > before);
   run_streams(state, index, 1, [&] { return chains.churn(10'000'000); });
   CHECK(state.counters["matched_share"] == 1);
-  CHECK(index.check() == "");
+  CHECK(index.check().empty());
 }
 BENCHMARK(stream_of_random_chains)->Iterations(3)->Repetitions(3)->Unit(benchmark::kMillisecond);
 
@@ -536,7 +536,7 @@ void clear_endpoint(benchmark::State& state) {
   const std::vector<Holder> all = holders(kEndpoints);
   uint32_t slot = 0;
   for (auto _ : state) index.clear(all[slot++]);
-  CHECK(index.check() == "");
+  CHECK(index.check().empty());
   note_memory(state, index);
 }
 BENCHMARK(clear_endpoint)->Iterations(8)->Unit(benchmark::kMillisecond);

@@ -39,6 +39,7 @@ schedulingProfiles:
 - name: default
   plugins: [{{pluginRef: queue-scorer, weight: {weight}}}, {{pluginRef: active-request-scorer}}, {{pluginRef: prefix-cache-scorer}}]
 """
+CROWD_MODEL = "m"  # of families.lua
 BAD = [b"NOT HTTP\r\n\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\nx", request(b"no json"), request(b'{"model":"m"}'),
        request(b"{" * 2000), b"GET /v1/models HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 70_000 + b"\r\n\r\n",
        b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"]
@@ -71,8 +72,8 @@ class Stand:
         return self.directory / f"{self.name}-{kind}-{self.started}.log"
 
     def sim(self, port=None):
-        return Sim(self.log("sim"), port=port, time_to_first_token="10ms", inter_token_latency="5ms", max_num_seqs=64, failure_injection_rate=1,
-                   failure_types=["server_error"])
+        return Sim(self.log("sim"), port=port, served_model_name=[MODEL, CROWD_MODEL], time_to_first_token="10ms", inter_token_latency="5ms",
+                   max_num_seqs=64, failure_injection_rate=1, failure_types=["server_error"])
 
     def write_config(self, weight=1, more=""):
         beside = self.config.with_suffix(".new")
@@ -119,6 +120,7 @@ class Stand:
                 if kind == "timeout" and int(count):
                     self.unanswered.append(f"crowd: {count} answers took more than {ANSWER_SECONDS} s")
         if failed := re.search(r"Non-2xx or 3xx responses: (\d+)", told):
+            self.crowd_answers -= int(failed.group(1))
             self.seen["crowd: not 200"] += int(failed.group(1))
 
     def answered(self):

@@ -160,8 +160,10 @@ class Windows {
 
   static void assign(Window& window, const BurstRules& rules) {
     std::vector<BurstReplica> replicas;
+    replicas.reserve(window.replicas.size());
     for (const auto& replica : window.replicas) replicas.push_back({replica.id, replica.running});
     const auto targets = assign_burst(window.prompts, replicas, rules);
+    window.assigned.reserve(targets.size());
     for (const auto& target : targets)
       window.assigned.push_back(target ? window.replicas[*target].generation : 0);
   }
@@ -177,7 +179,7 @@ class Windows {
 
 class BurstPrefixCacheProducer final : public schedule::Producer {
  public:
-  static Result<std::unique_ptr<BurstPrefixCacheProducer>> create(Params p,
+  static Result<std::unique_ptr<BurstPrefixCacheProducer>> create(const Params& p,
                                                                   const plugin::Context& context) {
     for (const auto& [name, value] :
          {std::pair("maxPerReplica", p.per_replica_max), std::pair("maxBatchSize", p.batch_max)})
