@@ -49,6 +49,7 @@ std::vector<SpeculativeBlocks::State> SpeculativeBlocks::oldest(size_t limit, si
   std::vector<State> out;
   const MutexLock lock(mutex_);
   total = entries_.size();
+  out.reserve(std::min(limit, total));
   for (size_t i = 0; i < std::min(limit, total); ++i)
     out.push_back({entries_[i].holder, entries_[i].chain.size()});
   return out;
