@@ -38,6 +38,7 @@ class Publisher:
         self.published = 1.0
         self.socket = zmq.Context.instance().socket(zmq.XPUB)
         self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)  # tells of a listener that comes back, too
         (self.socket.bind if bind else self.socket.connect)(endpoint)
 
     def wait_for_listener(self, seconds=20):

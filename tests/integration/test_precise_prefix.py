@@ -1,6 +1,7 @@
 """Requests go where engines say that their prompts are cached."""
 
 import itertools
+import signal
 
 import httpx
 import pytest
@@ -43,7 +44,9 @@ class Fleet:
         self.publishers = [lab._add(Publisher(pod, at, bind=not central)) for pod, at in zip(self.pods, endpoints)]
         events = (f"{{zmqEndpoint: '{endpoints[0]}', discoverPods: false}}" if central else
                   f"{{podDiscoveryConfig: {{socketPort: {port}}}}}")
-        self.router = lab.router(config_text=config(events, self.file))
+        self.config_file = tmp_path / "config.yaml"
+        self.config_file.write_text(config(events, self.file))
+        self.router = lab.router(config_file=self.config_file)
         for publisher in self.publishers:
             publisher.wait_for_listener()
 
@@ -105,6 +108,21 @@ def test_what_was_missed_is_not_guessed(lab, tmp_path):
     fleet.wait_for_blocks(1)
     assert [s["partial"] for s in fleet.state()["subscribers"]] == [True]
     assert fleet.router.value("llmd_kv_event_batches_lost_total", pod_identifier=fleet.pods[0]) == 1
+
+
+def test_a_reload_with_other_parameters_begins_anew(lab, tmp_path):
+    fleet = Fleet(lab, tmp_path, central=True)
+    first, _ = fleet.publishers
+    first.send(stored([1, 2, 3], PROMPT[:48]))
+    fleet.wait_for_blocks(3)
+    file = fleet.config_file
+    file.write_text(file.read_text().replace("indexerConfig:", "tokenProcessorConfig: {blockSize: 48}\n    indexerConfig:"))
+    fleet.router.popen.send_signal(signal.SIGHUP)
+    eventually("the new one is used", lambda: fleet.state()["blockSizeTokens"] == 48)
+    first.wait_for_listener()
+    first.send(stored([1, 2, 3], PROMPT[:48]))
+    eventually("its block is known", lambda: fleet.state()["index"]["blocks"] == 1)
+    assert {fleet.ask(PROMPT) for _ in range(4)} == {fleet.pods[0]}
 
 
 def test_endpoints_that_leave_take_their_blocks_along(lab, tmp_path):
