@@ -50,7 +50,7 @@ PickerProcess::PickerProcess(PickerOptions options, route::DirectorOptions direc
     : options_(std::move(options)),
       loops_(options_.loops ? options_.loops : std::max(1u, std::thread::hardware_concurrency())),
       plugins_(builtin_plugins()),
-      metrics_(loops_ + 2),
+      metrics_(loops_ + 3),
       process_metrics_(metric::collect_process(metrics_)),
       control_(loops_, random_seed()),
       signals_(control_, {SIGTERM, SIGINT, SIGHUP}, [this](int signal) { on_signal(signal); }),
@@ -159,6 +159,18 @@ void PickerProcess::offer_predictions() {
   });
 }
 
+/// The first plugin that has prompts rendered starts the thread that does it, the last of all.
+void PickerProcess::offer_renderer() {
+  using Slot = render::PromptRendererSlot;
+  state_.get<Slot>(Slot::kName, [this] {
+    return new Slot{[this] {
+      if (!renderer_)
+        renderer_ = std::make_shared<render::RenderService>(loops_ + 2, random_seed(), metrics_);
+      return renderer_;
+    }};
+  });
+}
+
 Status PickerProcess::read_credentials() {
   const frontend::CredentialFiles::Paths paths = {options_.client_api_keys_file,
                                                   options_.upstream_api_key_file};
@@ -178,6 +190,7 @@ Status PickerProcess::start() {
   LLMD_TRY(start_tracing());
   LLMD_TRY(read_credentials());
   offer_predictions();
+  offer_renderer();
   io::raise_file_limit(kFilesWanted);
   const config::Environment environment{.registry = plugins_,
                                         .state = state_,
@@ -265,7 +278,9 @@ int PickerProcess::run(FrontEnd front_end) {
                         {"endpoints", fleet_.snapshot()->endpoints.size()},
                         {"loops", loops_}});
   control_.run("control");
-  if (predictions_) predictions_->stop();  // it wakes requests on the front end's loops
+  // They wake requests on the front end's loops.
+  if (predictions_) predictions_->stop();
+  if (renderer_) renderer_->stop();
   if (exporter_) exporter_->flush(kLastExportTimeout);
   return 0;
 }

@@ -19,6 +19,7 @@
 #include "plugin/registry.h"
 #include "plugin/state_store.h"
 #include "predict/prediction_client.h"
+#include "render/render_client.h"
 #include "route/director.h"
 #include "tls/reloader.h"
 #include "trace/exporter.h"
@@ -77,6 +78,7 @@ class PickerProcess {
   Status start_tracing();
   Status read_credentials();
   void offer_predictions();
+  void offer_renderer();
   Status start_admin();
   void every(io::Timer& timer, Nanos interval, std::function<void()> work);
   void on_signal(int signal);
@@ -88,6 +90,7 @@ class PickerProcess {
   metric::Registry metrics_;
   const std::shared_ptr<void> process_metrics_;
   std::shared_ptr<predict::PredictionService> predictions_;  // null: no plugin has asked for it
+  std::shared_ptr<render::RenderService> renderer_;          // the same
   plugin::StateStore state_;
   fleet::Fleet fleet_;
   io::Loop control_;

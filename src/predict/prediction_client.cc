@@ -1,10 +1,10 @@
 #include "predict/prediction_client.h"
 
 #include "messages.h"
-#include "post.h"
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "fetch/post.h"
 
 #include <algorithm>
 #include <array>
@@ -105,31 +105,29 @@ class Reservoir {
 
 struct PredictionClient::State {
   /// A call under way, or a free one.
-  struct Call final : Post {
-    explicit Call(State& s)
-        : Post(s.loop, s.client, s.options.timeout, kAnswerBytesMax), state(s) {}
+  struct Call final : fetch::Post {
+    explicit Call(State& s) : Post(s.loop, s.client, kAnswerBytesMax), state(s) {}
 
     void ask(std::vector<Part> of, std::string body) {
       parts = std::move(of);
       reader.emplace();
       server = &state.predictors[state.loop.rng().below(state.predictors.size())];
-      start(*server, "/predict/bulk/strict", std::move(body));
+      start(*server, "/predict/bulk/strict", std::move(body), state.options.timeout);
     }
     void on_answer(std::string_view bytes) override { reader->feed(bytes); }
     void on_ended(std::string_view why, bool reached) override { state.ended(*this, why, reached); }
 
     State& state;
-    Server* server = nullptr;
+    fetch::Server* server = nullptr;
     std::vector<Part> parts;
     std::optional<PredictionsReader> reader;
   };
 
-  struct Training final : Post {
-    explicit Training(State& s)
-        : Post(s.loop, s.client, s.options.timeout, kAnswerBytesMax), state(s) {}
+  struct Training final : fetch::Post {
+    explicit Training(State& s) : Post(s.loop, s.client, kAnswerBytesMax), state(s) {}
     void send(std::string body, size_t samples) {
       count = samples;
-      start(state.trainer, "/add_training_data_bulk", std::move(body));
+      start(state.trainer, "/add_training_data_bulk", std::move(body), state.options.timeout);
     }
     void on_ended(std::string_view why, bool) override {
       (why.empty() ? state.samples_sent : state.samples_failed).add(static_cast<double>(count));
@@ -279,8 +277,8 @@ struct PredictionClient::State {
   const ServiceOptions options;
   const fleet::Resolver resolver;
   http::Client client;
-  std::deque<Server> predictors;
-  Server trainer;
+  std::deque<fetch::Server> predictors;
+  fetch::Server trainer;
   const metric::Counter answered, failed, samples_sent, samples_failed, samples_dropped;
   Health health{"the prediction service fails", "the prediction service answers again"};
   Health training_health{"the training service fails", "the training service answers again"};

@@ -142,6 +142,7 @@ struct Session::Impl final : Suspendable {
     RequestTrace::orchestrate(c);
     decisions.begin_try(c);
     c.request_bytes = whole.size();
+    c.body = whole;
     if (!pipeline) return refuse({Code::kServiceUnavailable, "no configuration is loaded", {}});
     if (!parser)
       return refuse({Code::kBadRequest,

@@ -180,8 +180,8 @@ def fleet(lab, tmp_path):
     file.write_text("endpoints:\n" + "".join(
         f'- {{name: sim-rank-{i}, address: 127.0.0.1, port: "{port}"}}\n' for i, port in enumerate(sim.ports)))
 
-    def start(tokens=""):
-        router = lab.router(config_text=precise(file, events_port, tokens.format(url=sim.urls[0])))
+    def start(tokens=lambda url: ""):
+        router = lab.router(config_text=precise(file, events_port, tokens(sim.urls[0])))
         for i, url in enumerate(sim.urls):
             before, first = router.value(BLOCKS), 1_000_000 * (i + 1)
             for attempt in range(1000):
@@ -209,3 +209,32 @@ def test_a_router_finds_the_server_that_has_the_prompt(fleet):
         eventually("its blocks are known", lambda: router.value(BLOCKS) >= before + 8)
         assert {served_by(router, "/v1/completions", {"prompt": prompt}) for _ in range(4)} == {
             f"127.0.0.1:{sim.ports[i]}"}
+
+
+CHAT = {"messages": [{"role": "user", "content": "Tell me about " + "blocks and tokens " * 20}]}
+
+
+def render(url):
+    return f"- {{type: token-producer, parameters: {{modelName: {MODEL}, vllm: {{url: '{url}'}}}}}}"
+
+
+def test_a_router_renders_prompts_to_find_them(fleet):
+    sim, router = fleet(render)
+    for i, url in enumerate(sim.urls):
+        chat = {"messages": [{"role": "system", "content": f"You are server {i}."}, *CHAT["messages"]]}
+        before = router.value(BLOCKS)
+        assert httpx.post(url + "/v1/chat/completions", json={"model": MODEL, "max_tokens": 1, **chat}).status_code == 200
+        eventually("its blocks are known", lambda: router.value(BLOCKS) > before)
+        assert {served_by(router, "/v1/chat/completions", chat) for _ in range(4)} == {f"127.0.0.1:{sim.ports[i]}"}
+    assert router.value("llmd_render_calls_total", result="answered") == 8
+    assert router.value("llmd_render_calls_total", result="failed") == 0
+
+
+def test_requests_that_cannot_be_rendered_go_on(fleet):
+    closed = free_ports()
+    _, router = fleet(lambda _: render(f"http://127.0.0.1:{closed}"))
+    for _ in range(3):
+        served_by(router, "/v1/chat/completions", CHAT)
+    # Only the first tries: a server that cannot be reached is left alone for a while.
+    assert 1 <= router.value("llmd_render_calls_total", result="failed") <= 3
+    assert router.value("llmd_degraded_decisions_total") == 3

@@ -128,6 +128,7 @@ struct RequestContext {
   HeaderView headers;
   const request::RequestView* request = nullptr;  // null for requests without a body
   size_t request_bytes = 0;
+  std::string_view body;          // as it came, whole
   std::string_view target_model;  // after rewriting
   std::string_view fairness_id;
   int32_t priority = 0;

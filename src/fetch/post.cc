@@ -1,10 +1,10 @@
-#include "post.h"
+#include "fetch/post.h"
 
 #include <fmt/format.h>
 
 #include <utility>
 
-namespace llmd::predict {
+namespace llmd::fetch {
 
 const http::Destination* Server::destination(TimePoint now) {
   const bool known = destination_ && (reached_ || spec_.host_name.empty());
@@ -27,13 +27,14 @@ const http::Destination* Server::destination(TimePoint now) {
   return &*destination_;
 }
 
-void Post::start(Server& server, std::string_view target, std::string body) {
+void Post::start(Server& server, std::string_view target, std::string body, Nanos timeout) {
   constexpr HeaderField kJson = {"Content-Type", "application/json"};
   server_ = &server;
   body_ = std::move(body);
   piece_ = body_;
   status_ = 0;
   answer_bytes_ = 0;
+  refusal_.clear();
   const auto* destination = server.destination(loop_.clock().now());
   if (!destination) {
     // As the failures of calls: never from within.
@@ -45,7 +46,7 @@ void Post::start(Server& server, std::string_view target, std::string body) {
                              .host = server.name(),
                              .headers = {&kJson, 1},
                              .body = {&piece_, 1}});
-  timer_.arm(timeout_, [this] {
+  timer_.arm(timeout, [this] {
     call_.abort();
     end("no answer in time");
   });
@@ -58,10 +59,13 @@ void Post::on_data(std::string_view data, bool last) {
     return end("the answer is too large");
   }
   const bool success = status_ >= 200 && status_ < 300;
-  if (success) on_answer(data);
+  if (success)
+    on_answer(data);
+  else
+    refusal_.append(data.substr(0, kRefusalBytesMax - refusal_.size()));
   if (!last) return;
   if (success) return end("");
-  end(fmt::format("status {}", status_));
+  end(fmt::format("status {}{}{}", status_, refusal_.empty() ? "" : ": ", refusal_));
 }
 
 void Post::on_failure(http::Failure failure) {
@@ -78,4 +82,4 @@ void Post::end(std::string_view why, bool reached) {
   on_ended(why, reached);
 }
 
-}  // namespace llmd::predict
+}  // namespace llmd::fetch

@@ -9,7 +9,8 @@
 #include <string>
 #include <string_view>
 
-namespace llmd::predict {
+/// JSON asked of services beside the request path.
+namespace llmd::fetch {
 
 /// A server that is asked by name or address. The name is looked up when the server is first
 /// needed, and again after it could not be reached, at most every kLookupInterval.
@@ -42,23 +43,22 @@ class Server {
 /// One POST of JSON and its answer, within a time. Reused. Threading: one loop.
 class Post : http::CallHandler {
  public:
-  Post(io::Loop& loop, http::Client& client, Nanos timeout, size_t answer_bytes_max)
-      : loop_(loop),
-        timeout_(timeout),
-        answer_bytes_max_(answer_bytes_max),
-        call_(client, *this),
-        timer_(loop) {}
+  static constexpr size_t kRefusalBytesMax = 1024;  // that are told of an answer without success
+
+  Post(io::Loop& loop, http::Client& client, size_t answer_bytes_max)
+      : loop_(loop), answer_bytes_max_(answer_bytes_max), call_(client, *this), timer_(loop) {}
   virtual ~Post() { call_.abort(); }
 
   bool active() const { return server_ != nullptr; }
 
  protected:
   /// Requires: not active. `target` is static.
-  void start(Server& server, std::string_view target, std::string body);
+  void start(Server& server, std::string_view target, std::string body, Nanos timeout);
 
   /// Bytes of an answer with a status of success.
   virtual void on_answer(std::string_view /*bytes*/) {}
-  /// The post has ended, and may be started anew. `why` is "" when it succeeded.
+  /// The post has ended, and may be started anew. `why` is "" when it succeeded; a status of
+  /// another kind comes with the beginning of the answer.
   virtual void on_ended(std::string_view why, bool reached) = 0;
 
  private:
@@ -68,7 +68,6 @@ class Post : http::CallHandler {
   void end(std::string_view why, bool reached = true);
 
   io::Loop& loop_;
-  const Nanos timeout_;
   const size_t answer_bytes_max_;
   http::Call call_;
   io::Timer timer_;
@@ -76,7 +75,8 @@ class Post : http::CallHandler {
   std::string body_;
   std::string_view piece_;
   int status_ = 0;
+  std::string refusal_;
   size_t answer_bytes_ = 0;
 };
 
-}  // namespace llmd::predict
+}  // namespace llmd::fetch

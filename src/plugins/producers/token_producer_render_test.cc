@@ -1,0 +1,170 @@
+#include "render/prompt_renderer.h"
+#include "schedule/testing.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace llmd::plugins {
+
+const plugin::Descriptor& token_producer();
+
+namespace {
+
+using request::Api;
+using request::Piece;
+using schedule::Progress;
+using schedule::testing::Harness;
+
+constexpr std::string_view kRender = "modelName: base\nvllm: {url: 'http://render:8000/'}\n";
+
+/// Answers when the test says so.
+struct FakeRenderer final : render::PromptRenderer {
+  Result<uint64_t> ask(render::Question question, schedule::Signal resume) override {
+    if (!refusal.empty()) return fail(Code::kServiceUnavailable, refusal);
+    asked.push_back(std::move(question));
+    wake = std::move(resume);
+    return asked.size();
+  }
+  Result<std::vector<render::RenderedPrompt>> take(uint64_t ticket) override {
+    EXPECT_EQ(ticket, asked.size());
+    return answer;
+  }
+
+  std::string refusal;
+  std::vector<render::Question> asked;
+  schedule::Signal wake;
+  Result<std::vector<render::RenderedPrompt>> answer = {};
+};
+
+/// A request and the plugin that has it rendered.
+struct Bench {
+  explicit Bench(std::string_view parameters = kRender) {
+    using Slot = render::PromptRendererSlot;
+    harness.state.get<Slot>(Slot::kName, [this] { return new Slot{[this] { return renderer; }}; });
+    harness.context.make_resume = [this] {
+      return schedule::Signal(std::make_shared<std::function<void()>>([this] { ++woken; }));
+    };
+    producer = &harness.make<schedule::Producer>(token_producer(), parameters);
+  }
+
+  /// Of one text prompt, unless the test changes `view`.
+  void request(Api api, std::string_view body) {
+    view.api = api;
+    view.prompts = prompts;
+    if (const size_t at = body.find("\"old\""); at != body.npos) view.model_value = {at, at + 5};
+    harness.context.request = &view;
+    harness.context.body = body;
+  }
+  Result<Progress> produce() { return producer->produce(harness.context); }
+  std::span<const request::Prompt> after() const { return harness.context.request->prompts; }
+
+  Harness harness{1};
+  std::shared_ptr<FakeRenderer> renderer = std::make_shared<FakeRenderer>();
+  int woken = 0;
+  const schedule::Producer* producer = nullptr;
+  std::vector<Piece> pieces{{.text = "what is it?", .bytes = 11}};
+  std::vector<request::Prompt> prompts{{.pieces = pieces}};
+  request::RequestView view;
+};
+
+TEST(TokenProducerRender, WaitsForTheTokensOfTheServer) {
+  Bench bench;
+  bench.request(Api::kChat, R"({"model":"old","messages":[]})");
+  ASSERT_EQ(bench.produce(), Progress::kSuspended);
+  ASSERT_EQ(bench.renderer->asked.size(), 1u);
+  const auto& question = bench.renderer->asked[0];
+  EXPECT_EQ(question.server.name, "render:8000");
+  EXPECT_TRUE(question.chat);
+  EXPECT_EQ(question.body, R"({"model":"base","messages":[]})");
+  EXPECT_EQ(question.timeout, std::chrono::seconds(5));
+  bench.renderer->wake();
+  EXPECT_EQ(bench.woken, 1);
+
+  bench.renderer->answer = {
+      {{.token_ids = {7, 8, 9}, .media = {{request::Modality::kImage, "hash", 1, 2}}}}};
+  ASSERT_EQ(bench.produce(), Progress::kDone);
+  ASSERT_EQ(bench.after().size(), 1u);
+  EXPECT_TRUE(std::ranges::equal(bench.after()[0].token_ids, std::vector<uint32_t>{7, 8, 9}));
+  EXPECT_TRUE(bench.after()[0].pieces.empty());
+  ASSERT_EQ(bench.after()[0].media.size(), 1u);
+  EXPECT_EQ(bench.after()[0].media[0].hash, "hash");
+  EXPECT_EQ(bench.after()[0].media[0].offset, 1u);
+  // A further try has its tokens.
+  EXPECT_EQ(bench.produce(), Progress::kDone);
+  EXPECT_EQ(bench.renderer->asked.size(), 1u);
+}
+
+TEST(TokenProducerRender, AsksForTextsWithoutAModel) {
+  Bench bench;
+  bench.request(Api::kCompletions, R"( {"prompt":"what is it?"})");
+  ASSERT_EQ(bench.produce(), Progress::kSuspended);
+  EXPECT_FALSE(bench.renderer->asked[0].chat);
+  EXPECT_EQ(bench.renderer->asked[0].body, R"( {"model":"base","prompt":"what is it?"})");
+}
+
+TEST(TokenProducerRender, GivesMediaMoreTime) {
+  Bench bench("modelName: base\nvllm: {timeout: 1s, mmTimeout: 7s}\n");
+  bench.pieces.push_back({.kind = Piece::Kind::kPlaceholder, .count = 4});
+  bench.prompts[0].pieces = bench.pieces;
+  bench.request(Api::kChat, "{}");
+  ASSERT_EQ(bench.produce(), Progress::kSuspended);
+  EXPECT_EQ(bench.renderer->asked[0].timeout, std::chrono::seconds(7));
+  EXPECT_EQ(bench.producer->deadline(), std::chrono::seconds(7));
+}
+
+TEST(TokenProducerRender, LeavesTokenIdsOfClients) {
+  Bench bench;
+  const std::vector<uint32_t> ids = {1, 2};
+  bench.prompts[0] = {.token_ids = ids};
+  bench.request(Api::kCompletions, "{}");
+  EXPECT_EQ(bench.produce(), Progress::kDone);
+  EXPECT_TRUE(bench.renderer->asked.empty());
+}
+
+TEST(TokenProducerRender, GoesOnWithTheEstimateWhereRenderingFails) {
+  Bench bench;
+  bench.request(Api::kChat, R"({"model":"old"})");
+  ASSERT_EQ(bench.produce(), Progress::kSuspended);
+  bench.renderer->answer = fail(Code::kServiceUnavailable, "status 500: broken");
+  const auto failed = bench.produce();
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().message, "status 500: broken");
+  EXPECT_EQ(bench.after()[0].pieces[0].text, "what is it?");
+  EXPECT_EQ(bench.produce(), Progress::kDone) << "once a request";
+}
+
+TEST(TokenProducerRender, RefusesAnswersForOtherPrompts) {
+  Bench bench;
+  bench.request(Api::kCompletions, "{}");
+  ASSERT_EQ(bench.produce(), Progress::kSuspended);
+  bench.renderer->answer = std::vector<render::RenderedPrompt>(2);
+  EXPECT_FALSE(bench.produce());
+  EXPECT_EQ(bench.after().size(), 1u);
+}
+
+TEST(TokenProducerRender, SaysWhatItCannotRender) {
+  Bench bench;
+  bench.request(Api::kMessages, "{}");
+  EXPECT_EQ(bench.produce().error().message, "prompts of messages cannot be rendered");
+  Bench busy;
+  busy.renderer->refusal = "too many prompts are being rendered";
+  busy.request(Api::kChat, "{}");
+  EXPECT_EQ(busy.produce().error().message, busy.renderer->refusal);
+}
+
+TEST(TokenProducerRender, RendersNothingWithoutAModelName) {
+  Bench bench("");
+  bench.request(Api::kChat, "{}");
+  EXPECT_EQ(bench.produce(), Progress::kDone);
+  const auto error = [](std::string_view parameters) {
+    const auto made = Harness(1).try_make(token_producer(), parameters);
+    return made ? "" : made.error().message;
+  };
+  EXPECT_TRUE(error("vllm: {}\n").contains("parameter 'vllm' needs 'modelName'"));
+  EXPECT_TRUE(error("modelName: m\nvllm: {url: 'ftp://x'}\n").contains("vllm.url"));
+  EXPECT_TRUE(error("modelName: m\nvllm: {timeout: 0s}\n").contains("timeout"));
+}
+
+}  // namespace
+}  // namespace llmd::plugins

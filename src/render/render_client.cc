@@ -1,0 +1,189 @@
+#include "render/render_client.h"
+
+#include "answer.h"
+
+#include "base/mutex.h"
+#include "base/rng.h"
+#include "fetch/post.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <deque>
+#include <map>
+#include <utility>
+
+namespace llmd::render {
+namespace {
+
+constexpr Nanos kKept = std::chrono::seconds(1);  // answers that nobody has come for
+
+const metric::Definition kCalls = {
+    .name = "llmd_render_calls_total",
+    .kind = metric::Kind::kCounter,
+    .help = "Prompts sent to be turned into tokens.",
+    .labels = {"result"},
+    .buckets = {},
+    .twins = {},
+};
+
+metric::Counter counter(metric::Registry& metrics, std::string_view result) {
+  return metrics.family(kCalls).counter(std::array{result});
+}
+
+using Outcome = Result<std::vector<RenderedPrompt>>;
+
+/// A question from ask() to take().
+struct Asked {
+  schedule::Signal resume;
+  std::optional<Outcome> outcome;
+  TimePoint ended{};
+};
+
+}  // namespace
+
+struct RenderClient::State {
+  /// A server with when to try it again.
+  struct Server {
+    Server(const fleet::EndpointSpec& spec, const fleet::Resolver& resolver,
+           std::shared_ptr<tls::Context> tls)
+        : http(spec, resolver, std::move(tls)) {}
+    fetch::Server http;
+    std::atomic<int64_t> paused_until{0};
+  };
+
+  /// A call under way, or a free one.
+  struct Call final : fetch::Post {
+    explicit Call(State& s) : Post(s.loop, s.client, kAnswerBytesMax), state(s) {}
+
+    void ask(uint64_t of, Server& to, Question question) {
+      ticket = of;
+      server = &to;
+      chat = question.chat;
+      answer.clear();
+      start(to.http, chat ? "/v1/chat/completions/render" : "/v1/completions/render",
+            std::move(question.body), question.timeout);
+    }
+    void on_answer(std::string_view bytes) override { answer += bytes; }
+    void on_ended(std::string_view why, bool reached) override {
+      if (!reached)
+        server->paused_until = (state.loop.clock().now() + kPause).time_since_epoch().count();
+      state.settle(ticket, why.empty()
+                               ? read_answer(answer, chat)
+                               : Outcome(fail(Code::kServiceUnavailable, std::string(why))));
+    }
+
+    State& state;
+    uint64_t ticket = 0;
+    Server* server = nullptr;
+    bool chat = false;
+    std::string answer;
+  };
+
+  State(io::Loop& l, fleet::Resolver r, metric::Registry& m)
+      : loop(l),
+        resolver(std::move(r)),
+        metrics(m),
+        client(l),
+        answered(counter(m, "answered")),
+        failed(counter(m, "failed")) {}
+
+  /// The server by its URL; those of earlier configurations stay.
+  Server& server_of(const fleet::EndpointSpec& spec) LLMD_REQUIRES(mutex) {
+    auto& server = servers[spec.scheme + "://" + spec.name];
+    if (!server) server = std::make_unique<Server>(spec, resolver, context_for(spec));
+    return *server;
+  }
+
+  std::shared_ptr<tls::Context> context_for(const fleet::EndpointSpec& spec) {
+    if (spec.scheme != "https") return nullptr;
+    auto made = tls::Context::client({}, tls::Metrics::of(metrics, "render"));
+    return made ? std::move(*made) : nullptr;
+  }
+
+  void begin(uint64_t ticket, Server& server, Question question) {
+    const auto idle = std::ranges::find_if(calls, [](const auto& c) { return !c->active(); });
+    Call& call = idle != calls.end() ? **idle : *calls.emplace_back(std::make_unique<Call>(*this));
+    call.ask(ticket, server, std::move(question));
+  }
+
+  void settle(uint64_t ticket, Outcome outcome) {
+    (outcome ? answered : failed).add();
+    schedule::Signal resume;
+    {
+      const MutexLock lock(mutex);
+      const auto at = asked.find(ticket);
+      if (at == asked.end()) return;
+      at->second.outcome = std::move(outcome);
+      at->second.ended = loop.clock().now();
+      resume = at->second.resume;
+    }
+    resume();
+  }
+
+  /// Forgets answers whose requests went on without them.
+  void forget(TimePoint now) LLMD_REQUIRES(mutex) {
+    std::erase_if(asked,
+                  [&](const auto& a) { return a.second.outcome && a.second.ended + kKept < now; });
+  }
+
+  io::Loop& loop;
+  const fleet::Resolver resolver;
+  metric::Registry& metrics;
+  http::Client client;
+  const metric::Counter answered, failed;
+  std::deque<std::unique_ptr<Call>> calls;                 // of the loop
+  std::shared_ptr<void> alive = std::make_shared<int>(0);  // expires with this; guards posted work
+
+  Mutex mutex;
+  std::map<std::string, std::unique_ptr<Server>> servers LLMD_GUARDED_BY(mutex);
+  std::map<uint64_t, Asked> asked LLMD_GUARDED_BY(mutex);  // by ticket
+  uint64_t last_ticket LLMD_GUARDED_BY(mutex) = 0;
+};
+
+RenderClient::RenderClient(io::Loop& loop, fleet::Resolver resolver, metric::Registry& metrics)
+    : state_(std::make_unique<State>(loop, std::move(resolver), metrics)) {}
+
+RenderClient::~RenderClient() = default;
+
+Result<uint64_t> RenderClient::ask(Question question, schedule::Signal resume) {
+  State& s = *state_;
+  uint64_t ticket;
+  State::Server* server;
+  {
+    const MutexLock lock(s.mutex);
+    const TimePoint now = s.loop.clock().now();
+    server = &s.server_of(question.server);
+    if (now.time_since_epoch().count() < server->paused_until)
+      return fail(Code::kServiceUnavailable,
+                  "render server " + question.server.name + " cannot be reached");
+    if (s.asked.size() >= kQuestionsMax) s.forget(now);
+    if (s.asked.size() >= kQuestionsMax)
+      return fail(Code::kResourceExhausted, "too many prompts are being rendered");
+    ticket = ++s.last_ticket;
+    s.asked[ticket].resume = std::move(resume);
+  }
+  s.loop.post(
+      [&s, weak = std::weak_ptr(s.alive), ticket, server, q = std::move(question)]() mutable {
+        if (weak.lock()) s.begin(ticket, *server, std::move(q));
+      });
+  return ticket;
+}
+
+Result<std::vector<RenderedPrompt>> RenderClient::take(uint64_t ticket) {
+  State& s = *state_;
+  const MutexLock lock(s.mutex);
+  const auto at = s.asked.find(ticket);
+  if (at == s.asked.end() || !at->second.outcome)
+    return fail(Code::kInternal, "there is no rendered prompt");
+  Outcome outcome = std::move(*at->second.outcome);
+  s.asked.erase(at);
+  return outcome;
+}
+
+RenderService::RenderService(size_t index, uint64_t seed, metric::Registry& metrics)
+    : thread_("render", index, seed), client_(thread_.loop(), fleet::system_resolver(), metrics) {
+  thread_.start();
+}
+
+}  // namespace llmd::render
