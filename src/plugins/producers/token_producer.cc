@@ -64,23 +64,24 @@ void resize_videos(RequestContext& context, const request::VideoHints& hints) {
   context.request = view;
 }
 
+struct Vllm {
+  std::string url = "http://localhost:8000";
+  Nanos timeout = std::chrono::seconds(5);
+  Nanos media_timeout = std::chrono::seconds(30);
+};
+
 struct Params {
-  struct Vllm {
-    std::string url = "http://localhost:8000";
-    Nanos timeout = std::chrono::seconds(5);
-    Nanos media_timeout = std::chrono::seconds(30);
-  };
   std::string model;
   std::optional<Vllm> vllm;
 };
 
 const plugin::Params<Params>& table() {
-  static const plugin::Params<Params::Vllm> vllm = {
-      plugin::field("url", &Params::Vllm::url, "", "Of the server, without a path."),
-      plugin::field("timeout", &Params::Vllm::timeout, "",
+  static const plugin::Params<Vllm> vllm = {
+      plugin::field("url", &Vllm::url, "", "Of the server, without a path."),
+      plugin::field("timeout", &Vllm::timeout, "",
                     "For an answer; the request then goes on without tokens.")
           .positive(),
-      plugin::field("mmTimeout", &Params::Vllm::media_timeout, "",
+      plugin::field("mmTimeout", &Vllm::media_timeout, "",
                     "The same for prompts with images, audio or video.")
           .positive(),
   };
@@ -128,7 +129,7 @@ class TokenProducer final : public schedule::Producer {
       if (params.vllm) return fail(Code::kBadRequest, "parameter 'vllm' needs 'modelName'");
       return made;
     }
-    auto vllm = params.vllm.value_or(Params::Vllm());
+    auto vllm = params.vllm.value_or(Vllm());
     while (vllm.url.ends_with('/')) vllm.url.pop_back();
     auto server = fleet::parse_endpoint_flag(vllm.url);
     if (!server) return fail(std::move(server).error().in("parameter 'vllm.url'"));
