@@ -73,6 +73,13 @@ class PredictedLatencyTest : public ::testing::Test {
     dynamic_cast<const ResponseHook&>(*producer_)
         .on_end(harness_.context, schedule::EndCause::kNatural, usage);
   }
+  /// Eleven tokens: the first after 250 ms, the last 300 ms later.
+  void stream_answer() {
+    harness_.clock.advance(std::chrono::milliseconds(250));
+    dynamic_cast<const ResponseHook&>(*producer_).on_first_chunk(harness_.context);
+    harness_.clock.advance(std::chrono::milliseconds(300));
+    end({.completion_tokens = 11, .present = true});
+  }
 
   Harness harness_{{Labels{}, Labels{{"role", "prefill"}}}};
   std::shared_ptr<FakePredictor> predictor_ = std::make_shared<FakePredictor>();
@@ -183,10 +190,7 @@ TEST_F(PredictedLatencyTest, TeachesWhatStreamsTook) {
   harness_.metrics_of(1).running_requests_size = 3;
   predictions();
   send_to(1);
-  harness_.clock.advance(std::chrono::milliseconds(250));
-  dynamic_cast<const ResponseHook&>(*producer_).on_first_chunk(harness_.context);
-  harness_.clock.advance(std::chrono::milliseconds(300));
-  end({.completion_tokens = 11, .present = true});
+  stream_answer();
   EXPECT_EQ(predictor_->learnt,
             (std::vector<std::tuple<int64_t, double, double>>{{3, 250, 0}, {3, 0, 30}}));
 }
@@ -196,10 +200,7 @@ TEST_F(PredictedLatencyTest, MeasuresPredictionsAndWhatCameOfThem) {
   request("200", "20");
   predictions();
   send_to(1);
-  harness_.clock.advance(std::chrono::milliseconds(250));
-  dynamic_cast<const ResponseHook&>(*producer_).on_first_chunk(harness_.context);
-  harness_.clock.advance(std::chrono::milliseconds(300));
-  end({.completion_tokens = 11, .present = true});
+  stream_answer();
   const auto page = harness_.metric_registry().render();
   const std::string plugin =
       "model_name=\"\",plugin_name=\"predicted-latency-producer\",plugin_type=\"predicted-latency-"
