@@ -28,6 +28,12 @@ Definition family(Kind kind, std::string_view name, std::string_view help,
   return definition;
 }
 
+Definition skipped(std::string_view name, std::string_view help) {
+  Definition definition = family(Kind::kCounter, name, help);
+  definition.labels = {"cache_kind", "reason"};
+  return definition;
+}
+
 const Definition kAdmissions =
     family(Kind::kCounter, "llm_d_epp_kv_cache_index_admissions_total",
            "Blocks that engines reported as stored.", "kvcache_index_admissions_total");
@@ -55,18 +61,10 @@ const Definition kForwarded =
     family(Kind::kCounter, "llm_d_epp_kv_cache_events_dedup_removed_hashes_forwarded_total",
            "Removed blocks of which no copy stays.",
            "kvcache_kvevents_dedup_removed_hashes_forwarded_total");
-const Definition kSkippedStores = {.name = "llm_d_epp_kv_cache_events_stores_skipped_total",
-                                   .kind = Kind::kCounter,
-                                   .help = "Events of stored blocks that do not count.",
-                                   .labels = {"cache_kind", "reason"},
-                                   .buckets = {},
-                                   .twins = {}};
-const Definition kSkippedRemovals = {.name = "llm_d_epp_kv_cache_events_removals_skipped_total",
-                                     .kind = Kind::kCounter,
-                                     .help = "Events of removed blocks that do not count.",
-                                     .labels = {"cache_kind", "reason"},
-                                     .buckets = {},
-                                     .twins = {}};
+const Definition kSkippedStores = skipped("llm_d_epp_kv_cache_events_stores_skipped_total",
+                                          "Events of stored blocks that do not count.");
+const Definition kSkippedRemovals = skipped("llm_d_epp_kv_cache_events_removals_skipped_total",
+                                            "Events of removed blocks that do not count.");
 const Definition kOrphans =
     family(Kind::kCounter, "llmd_kv_event_orphans_total",
            "Events of blocks behind one that is not known, which do not count.");
