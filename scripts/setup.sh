@@ -10,7 +10,7 @@ level=${1:-build}
 build_packages=(g++ make cmake ninja-build ccache mold pkg-config util-linux
   libboost1.81-dev libyaml-cpp-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev
   libmimalloc-dev libssl-dev zlib1g-dev libnghttp2-dev libzmq3-dev)
-dist_packages=(bolt-19 libbolt-19-dev python3)
+dist_packages=(bolt-19 libbolt-19-dev python3-venv)
 test_packages=(libgtest-dev libbenchmark-dev libsimdjson-dev python3-venv curl openssl nginx-light chromium-headless-shell)
 bench_packages=(wrk)
 lint_packages=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev lld-19 git)
@@ -54,7 +54,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   retry apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
 
-if [ "$level" = test ] || [ "$level" = bench ]; then
+if [ "$level" = dist ] || [ "$level" = test ] || [ "$level" = bench ]; then
   stamp=build/venv/.$(printf '%s\n' "${python_packages[@]}" | md5sum | cut -c1-12)
   if [ ! -e "$stamp" ]; then
     echo "setup: creating build/venv with ${python_packages[*]}"
