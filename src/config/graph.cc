@@ -18,7 +18,8 @@ std::string_view after_slash(std::string_view key) {
 
 /// When a plugin runs: before admission, around scheduling, or in it. -1: at no time of its own.
 int layer(const Instance& instance) {
-  if (instance.is<schedule::SaturationDetector>()) return 0;
+  // A detector has no request to read from, but its filter has.
+  if (instance.is<schedule::SaturationDetector>() && !instance.is<schedule::Filter>()) return 0;
   if (instance.is<schedule::RequestHook>() || instance.is<schedule::Producer>() ||
       instance.is<schedule::Screener>() || instance.is<schedule::Admitter>() ||
       instance.is<schedule::PreRequest>() || instance.is<schedule::ResponseHook>() ||

@@ -1,3 +1,4 @@
+#include "schedule/lagging_detector.h"
 #include "schedule/testing.h"
 
 #include <gtest/gtest.h>
@@ -109,6 +110,79 @@ TEST(UtilizationDetector, ShowsHowManyEndpointsWereStale) {
   EXPECT_TRUE(shown("0"));
 }
 
+TEST(UtilizationDetector, LeavesStaleEndpointsOutWhenTold) {
+  constexpr auto kParameters = "{stalenessPolicy: ignore}";
+  EXPECT_NEAR(saturation({{1, .1}, kStale}, kParameters), .2, 1e-12);
+  EXPECT_NEAR(saturation({{1, .1}, {0, .2}}, kParameters), .225, 1e-12);
+  EXPECT_EQ(saturation({kStale, kStale}, kParameters), 0);
+  EXPECT_EQ(saturation({}, kParameters), 1);
+}
+
+/// One endpoint through a series of loads under one detector.
+class Series {
+ public:
+  explicit Series(std::string_view parameters)
+      : detector_(harness_.make<schedule::LaggingDetector>(utilization_detector(), parameters)),
+        filter_(dynamic_cast<const Filter&>(detector_)) {}
+
+  double saturation(Load load) {
+    set(harness_, {load, {0, 0}});
+    return 2 * detector_.saturation(harness_.context.candidates, harness_.clock.now());
+  }
+  bool kept(Load load) {
+    set(harness_, {load, {0, 0}});
+    return harness_.filtered(filter_).size() == 2;
+  }
+  /// With so many requests sent there, of which the metrics show `running` and `waiting`.
+  double pressure(int64_t sent, int64_t running, int64_t waiting) {
+    set(harness_, {{waiting, 0}, {0, 0}});
+    harness_.metrics_of(0).running_requests_size = running;
+    harness_.endpoints[0]->open_requests = sent;
+    return 2 * detector_.pressure(harness_.context.candidates, harness_.clock.now());
+  }
+
+ private:
+  Harness harness_{2};
+  const schedule::LaggingDetector& detector_;
+  const Filter& filter_;
+};
+
+TEST(UtilizationDetector, WithHysteresisAFullEndpointStaysFullForAWhile) {
+  Series series("{hysteresis: 0.4}");
+  EXPECT_EQ(series.saturation({4, 0}), .8);
+  EXPECT_EQ(series.saturation({5, 0}), 1);
+  EXPECT_EQ(series.saturation({4, 0}), 1);
+  EXPECT_EQ(series.saturation({3, .48}), 1);
+  EXPECT_EQ(series.saturation({2, .8}), 1);
+  EXPECT_EQ(series.saturation({2, .2}), .4);
+  EXPECT_EQ(series.saturation({4, 0}), .8);
+}
+
+TEST(UtilizationDetector, WithHysteresisTheFilterRemembersToo) {
+  Series series("{hysteresis: 0.4, headroom: 0.2}");
+  EXPECT_TRUE(series.kept({5, 0}));
+  EXPECT_FALSE(series.kept({6, 0}));
+  EXPECT_FALSE(series.kept({4, 0}));
+  EXPECT_FALSE(series.kept({0, .7}));
+  EXPECT_TRUE(series.kept({3, .6}));
+  EXPECT_TRUE(series.kept({5, 0}));
+}
+
+TEST(UtilizationDetector, WithoutHysteresisItForgetsAtOnce) {
+  Series series("");
+  EXPECT_EQ(series.saturation({5, 0}), 1);
+  EXPECT_EQ(series.saturation({4, 0}), .8);
+}
+
+TEST(UtilizationDetector, PressureCountsWhatNoMetricsShowYet) {
+  Series series("");
+  EXPECT_EQ(series.pressure(0, 0, 0), 0);
+  EXPECT_EQ(series.pressure(3, 0, 0), .6);   // three on their way
+  EXPECT_EQ(series.pressure(8, 8, 0), 0);    // it runs eight
+  EXPECT_EQ(series.pressure(10, 3, 0), .4);  // and has room for eight, so two wait
+  EXPECT_EQ(series.pressure(8, 8, 2), .4);   // two of somebody else's
+}
+
 TEST(UtilizationDetector, FiltersFullAndStaleEndpoints) {
   EXPECT_EQ(filtered({{4, .79}, {5, 0}, {0, .8}, kStale, {0, 0}}), (Picks{0, 4}));
 }
@@ -125,7 +199,8 @@ TEST(UtilizationDetector, ChecksItsParameters) {
   Harness harness(1);
   for (const auto* bad :
        {"{queueDepthThreshold: 0}", "{kvCacheUtilThreshold: 0}", "{kvCacheUtilThreshold: 1.1}",
-        "{metricsStalenessThreshold: 0s}", "{headroom: -0.1}", "{unknown: 1}"})
+        "{metricsStalenessThreshold: 0s}", "{headroom: -0.1}", "{hysteresis: -0.1}",
+        "{hysteresis: 0.91}", "{stalenessPolicy: maybe}", "{unknown: 1}"})
     EXPECT_FALSE(harness.try_make(utilization_detector(), bad)) << bad;
   EXPECT_TRUE(harness.try_make(utilization_detector(), "{metricsStalenessThreshold: 5s}"));
 }

@@ -1,7 +1,6 @@
+#include "inflight_loads.h"
 #include "request_tokens.h"
 
-#include "fleet/ledger.h"
-#include "metric/registry.h"
 #include "plugin/registry.h"
 #include "schedule/attributes.h"
 #include "schedule/interfaces.h"
@@ -20,9 +19,6 @@ using schedule::InFlightLoad;
 using schedule::PrefixMatch;
 using schedule::RequestContext;
 using schedule::UncachedTokens;
-
-/// Tenants that get series of their own; the rest share "other".
-constexpr size_t kFairnessLabelsMax = 1000;
 
 struct Params {
   bool add_output = false;
@@ -50,51 +46,12 @@ const plugin::Params<Params>& table() {
   return params;
 }
 
-const metric::Definition kRequests = {
-    .name = "llm_d_epp_inflight_requests",
-    .kind = metric::Kind::kGauge,
-    .help = "Requests on their way to or running on an endpoint, as this router knows.",
-    .labels = {"endpoint_name", "namespace", "producer_name", "fairness_id", "priority"},
-    .buckets = {},
-    .twins = {}};
-const metric::Definition kTokens = {
-    .name = "llm_d_epp_inflight_tokens",
-    .kind = metric::Kind::kGauge,
-    .help = "Uncached tokens on their way to an endpoint, as this router knows.",
-    .labels = {"endpoint_name", "namespace", "producer_name", "fairness_id", "priority"},
-    .buckets = {},
-    .twins = {}};
-
-/// The ledger of one producer name and its gauges. Outlives configurations.
-/// Threading: any.
-class LoadState final : public fleet::MembershipListener {
- public:
-  explicit LoadState(metric::Registry& registry)
-      : requests(registry.family(kRequests)),
-        tokens(registry.family(kTokens)),
-        fairness(kFairnessLabelsMax) {}
-
-  void on_added(const fleet::EndpointPtr& endpoint) override { ledger.on_added(endpoint); }
-  void on_removed(const fleet::EndpointPtr& endpoint) override {
-    ledger.on_removed(endpoint);
-    requests.forget("endpoint_name", endpoint->spec().name);
-    tokens.forget("endpoint_name", endpoint->spec().name);
-  }
-
-  fleet::Ledger ledger;
-  metric::Family& requests;
-  metric::Family& tokens;
-  metric::LabelGuard fairness;
-};
-
 class InflightLoadProducer final : public schedule::Producer,
                                    public schedule::PreRequest,
                                    public schedule::ResponseHook {
  public:
   InflightLoadProducer(Params p, const plugin::Context& context)
-      : params_(std::move(p)), state_(context.state.get<LoadState>(context.name, [&] {
-          return new LoadState(context.metrics);
-        })) {}
+      : params_(std::move(p)), state_(InflightLoads::of(context.name, context)) {}
 
   void wire(schedule::Wiring& wiring) override {
     wiring.consumes<schedule::TokenizedPrompt>("token-producer", schedule::Need::kRequired);
@@ -253,7 +210,7 @@ class InflightLoadProducer final : public schedule::Producer,
   }
 
   const Params params_;
-  const std::shared_ptr<LoadState> state_;
+  const std::shared_ptr<InflightLoads> state_;
   schedule::Consumed<PrefixMatch> matches_;
   schedule::Produced<InFlightLoad> load_;
   schedule::Produced<UncachedTokens> uncached_;
