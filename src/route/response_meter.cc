@@ -22,6 +22,13 @@ bool ResponseMeter::chunk(std::string_view bytes, const Clock& clock) {
   return first;
 }
 
+request::Usage ResponseMeter::usage_so_far() const {
+  request::Usage so_far = usage();
+  if (usage_ && so_far.completion_tokens == 0)
+    so_far.completion_tokens = static_cast<int64_t>(usage_->events());
+  return so_far;
+}
+
 void ResponseMeter::finish_usage() {
   if (!std::exchange(finished_, true) && usage_) usage_->finish();
 }

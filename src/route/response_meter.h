@@ -28,6 +28,9 @@ class ResponseMeter {
   void end(TimePoint now, const metric::Histogram& processing);
 
   request::Usage usage() const { return usage_ ? usage_->usage() : request::Usage{}; }
+  /// The same of an answer that broke off: if it did not say, each event counts as a token of
+  /// output.
+  request::Usage usage_so_far() const;
   /// From the request's head to the first byte of the answer's body; 0 without a body.
   Nanos ttft() const { return began_ ? first_ - received_ : Nanos{0}; }
 

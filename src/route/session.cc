@@ -417,7 +417,8 @@ struct Session::Impl final : Suspendable {
     if (running) series->running.add(-1);
     running = false;
     if (!std::exchange(committed, false)) return;
-    for (const auto& step : pipeline->response) step.plugin->on_end(*context, cause, meter.usage());
+    const auto usage = cause == EndCause::kNatural ? meter.usage() : meter.usage_so_far();
+    for (const auto& step : pipeline->response) step.plugin->on_end(*context, cause, usage);
   }
 
   void abort(EndCause cause) {
