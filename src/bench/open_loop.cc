@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <span>
@@ -36,39 +37,43 @@ class Flight final : http::CallHandler {
   io::Timer deadline_;
   std::string body_;
   std::string request_id_;
+  std::vector<HeaderField> headers_;
   ChatStream stream_;
   TimePoint sent_{};
   int status_ = 0;
 };
 
+/// One load: its arrivals, and its requests under way.
 class Generator {
  public:
-  Generator(const OpenLoopOptions& options,
-            const std::function<void(const OpenLoopResult&)>& on_second)
-      : options_(options),
-        on_second_(on_second),
+  Generator(const OpenLoopOptions& options, io::Loop& loop, http::Client& client,
+            OpenLoopResult& into)
+      : result(into),
+        options_(options),
         rng_(options.seed),
-        loop_(0, options.seed),
-        client_(loop_),
-        arrival_(loop_),
-        tick_(loop_) {
+        loop_(loop),
+        client_(client),
+        arrival_(loop) {
     contexts_ =
         make_context_pairs(rng_, std::max<size_t>(options.families, 1), options.context_tokens);
   }
 
-  OpenLoopResult run() {
-    begin_ = loop_.clock().now();
-    next_ = begin_;
+  void start(TimePoint now) {
+    begin_ = now;
+    next_ = begin_ + options_.start;
+    last_ = next_ + options_.duration;
     arrive();
-    if (on_second_) second();
-    while (arriving_ || idle_.size() < flights_.size()) loop_.turn(std::chrono::milliseconds(100));
-    result.seconds = seconds(loop_.clock().now() - begin_);
-    return std::move(result);
   }
 
-  void ended(Flight& flight) { idle_.push_back(&flight); }
+  bool done() const { return !arriving_ && idle_.size() == flights_.size(); }
+  TimePoint begin() const { return begin_; }
 
-  OpenLoopResult result;
+  void ended(Flight& flight) {
+    idle_.push_back(&flight);
+    result.seconds = seconds(loop_.clock().now() - begin_);
+  }
+
+  OpenLoopResult& result;
 
  private:
   void arrive() {
@@ -78,7 +83,7 @@ class Generator {
       send();
       next_ += std::chrono::duration_cast<Nanos>(
           std::chrono::duration<double>(-std::log1p(-rng_.uniform()) / options_.rate));
-      arriving_ = next_ < begin_ + options_.duration;
+      arriving_ = next_ < last_;
     }
     if (arriving_) arrival_.arm(next_ - now, [this] { arrive(); });
   }
@@ -103,25 +108,17 @@ class Generator {
         fmt::format("bench-{}-{}", options_.seed, n));
   }
 
-  void second() {
-    tick_.arm(std::chrono::seconds(1), [this] {
-      on_second_(result);
-      second();
-    });
-  }
-
   const OpenLoopOptions& options_;
-  const std::function<void(const OpenLoopResult&)>& on_second_;
   Rng rng_;
-  io::Loop loop_;
-  http::Client client_;
+  io::Loop& loop_;
+  http::Client& client_;
   std::vector<ContextPair> contexts_;
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<Flight*> idle_;
   io::Timer arrival_;
-  io::Timer tick_;
   TimePoint begin_{};
   TimePoint next_{};
+  TimePoint last_{};
   bool arriving_ = true;
 };
 
@@ -131,8 +128,8 @@ void Flight::start(const OpenLoopOptions& options, std::string body, std::string
   stream_ = {};
   status_ = 0;
   sent_ = clock_.now();
-  const HeaderField headers[] = {{"Content-Type", "application/json"},
-                                 {"X-Request-Id", request_id_}};
+  headers_.assign({{"Content-Type", "application/json"}, {"X-Request-Id", request_id_}});
+  for (const auto& [name, value] : options.headers) headers_.push_back({name, value});
   const std::string_view piece = body_;
   deadline_.arm(options.timeout, [this] {
     call_.abort();
@@ -142,7 +139,7 @@ void Flight::start(const OpenLoopOptions& options, std::string body, std::string
   call_.start({.address = options.target.address}, {.method = "POST",
                                                     .target = "/v1/chat/completions",
                                                     .host = options.target.host,
-                                                    .headers = headers,
+                                                    .headers = headers_,
                                                     .body = std::span(&piece, 1)});
 }
 
@@ -157,6 +154,7 @@ void Flight::on_data(std::string_view data, bool last) {
   } else {
     ++result.ok;
     result.output_tokens += stream_.content_events();
+    result.sent_s.push_back(seconds(sent_ - generator_.begin()));
     result.ttft_ms.push_back(millis(*stream_.first_content() - sent_));
     result.e2e_ms.push_back(millis(clock_.now() - sent_));
     if (const auto gaps = stream_.content_events() - 1; gaps > 0)
@@ -178,9 +176,33 @@ void Flight::end() {
 
 }  // namespace
 
+std::vector<OpenLoopResult> run_open_loops(
+    std::span<const OpenLoopOptions> loads,
+    const std::function<void(std::span<const OpenLoopResult>)>& on_second) {
+  if (loads.empty()) return {};
+  io::Loop loop(0, loads[0].seed);
+  http::Client client(loop);
+  std::vector<OpenLoopResult> results(loads.size());
+  std::vector<std::unique_ptr<Generator>> generators;
+  for (size_t i = 0; i < loads.size(); ++i)
+    generators.push_back(std::make_unique<Generator>(loads[i], loop, client, results[i]));
+  const TimePoint begin = loop.clock().now();
+  for (auto& generator : generators) generator->start(begin);
+  TimePoint next_second = begin + std::chrono::seconds(1);
+  while (!std::ranges::all_of(generators, [](const auto& g) { return g->done(); })) {
+    loop.turn(std::chrono::milliseconds(100));
+    if (!on_second || loop.clock().now() < next_second) continue;
+    next_second += std::chrono::seconds(1);
+    on_second(results);
+  }
+  return results;
+}
+
 OpenLoopResult run_open_loop(const OpenLoopOptions& options,
                              const std::function<void(const OpenLoopResult&)>& on_second) {
-  return Generator(options, on_second).run();
+  std::function<void(std::span<const OpenLoopResult>)> heard;
+  if (on_second) heard = [&](std::span<const OpenLoopResult> all) { on_second(all[0]); };
+  return std::move(run_open_loops({&options, 1}, heard)[0]);
 }
 
 }  // namespace llmd::bench

@@ -121,6 +121,30 @@ TEST_F(OpenLoop, CountsEveryArrivalOnce) {
   EXPECT_GE(result.output_tokens, result.ok);
 }
 
+TEST_F(OpenLoop, RunsSeveralLoadsAtOnce) {
+  start({"--max-num-seqs", "64"});
+  OpenLoopOptions load{.target = targets[0],
+                       .model = "m",
+                       .headers = {{"X-Return-Error", "429"}},
+                       .rate = 400,
+                       .duration = std::chrono::milliseconds(100),
+                       .families = 1,
+                       .context_tokens = 60,
+                       .max_tokens = 2};
+  OpenLoopOptions later = load;
+  later.headers.clear();
+  later.start = std::chrono::milliseconds(100);
+  const OpenLoopOptions loads[] = {load, later};
+  const auto results = run_open_loops(loads);
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_GT(results[0].sent, 0);
+  EXPECT_EQ(results[0].refused, results[0].sent);
+  EXPECT_GT(results[1].sent, 0);
+  EXPECT_EQ(results[1].ok, results[1].sent);
+  ASSERT_EQ(results[1].sent_s.size(), results[1].ttft_ms.size());
+  for (const double at : results[1].sent_s) EXPECT_GE(at, 0.1);
+}
+
 TEST_F(OpenLoop, CountsRefusals) {
   start({"--failure-injection-rate", "100", "--failure-types", "rate_limit"});
   const auto result = run_open_loop({.target = targets[0],

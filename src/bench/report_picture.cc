@@ -1,11 +1,10 @@
 #include "bench/report_picture.h"
 
-#include "bench/svg.h"
+#include "picture_parts.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 namespace llmd::bench {
@@ -13,21 +12,9 @@ namespace {
 
 constexpr double kWidth = 1060;
 constexpr double kHeight = 560;
-constexpr std::string_view kInk = "#1f2933";
-constexpr std::string_view kFaint = "#7b8794";
-constexpr std::string_view kGrid = "#e4e7eb";
+constexpr double kBarsLeft = 700;
 constexpr std::string_view kRandomColour = "#d9622b";
 constexpr std::string_view kPrefixColour = "#1f78a4";
-
-/// A logarithmic axis of milliseconds.
-struct TimeAxis {
-  double left, right;  // pixels
-  double from_ms, to_ms;
-  double at(double ms) const {
-    const double clamped = std::clamp(ms, from_ms, to_ms);
-    return left + (right - left) * std::log(clamped / from_ms) / std::log(to_ms / from_ms);
-  }
-};
 
 /// Dots of one policy, piled up from the base line where they would overlap.
 void draw_swarm(Svg& svg, const TimeAxis& axis, std::span<const SecondRequest> requests,
@@ -70,46 +57,19 @@ void draw_times(Svg& svg, const Experiment& experiment, const PolicyFigures& ran
            {.size = 15, .colour = kInk, .bold = true});
   for (const double ms : {100.0, 200.0, 500.0, 1000.0, 2000.0}) {
     svg.line(axis.at(ms), 128, axis.at(ms), 486, kGrid);
-    svg.text(axis.at(ms), 504,
-             ms < 1000 ? fmt::format("{:.0f} ms", ms) : fmt::format("{:.0f} s", ms / 1000),
-             {.size = 12, .colour = kFaint, .anchor = "middle"});
+    svg.text(axis.at(ms), 504, time_label(ms), {.size = 12, .colour = kFaint, .anchor = "middle"});
   }
   const auto row = [&](std::string_view name, std::span<const SecondRequest> requests,
                        const PolicyFigures& measured, const PolicyFigures& published, double base,
                        std::string_view colour) {
-    svg.line(axis.left, base, axis.right, base, kFaint);
+    svg.line(axis.begin, base, axis.end, base, kFaint);
     draw_swarm(svg, axis, requests, base, colour);
     draw_markers(svg, axis, measured, published, base, colour);
-    svg.text((axis.left + axis.right) / 2, base - 112, name,
+    svg.text((axis.begin + axis.end) / 2, base - 112, name,
              {.size = 14, .colour = colour, .anchor = "middle", .bold = true});
   };
   row("random", experiment.random, random, kPublishedRandom, 262, kRandomColour);
   row("prefix-aware", experiment.prefix, prefix, kPublishedPrefix, 438, kPrefixColour);
-}
-
-struct Bar {
-  double value;
-  double published;
-  std::string label;
-  std::string_view colour;
-};
-
-void draw_bars(Svg& svg, double y, std::string_view title, double scale_max,
-               std::span<const Bar> bars) {
-  constexpr double kLeft = 700;
-  constexpr double kFull = 230;
-  svg.text(kLeft, y, title, {.size = 15, .colour = kInk, .bold = true});
-  double top = y + 14;
-  for (const auto& bar : bars) {
-    const double length = kFull * std::clamp(bar.value / scale_max, 0.0, 1.0);
-    const double reference = kLeft + kFull * std::clamp(bar.published / scale_max, 0.0, 1.0);
-    svg.rect(kLeft, top, kFull, 24, "#f0f2f5", 3);
-    svg.rect(kLeft, top, std::max(length, 2.0), 24, bar.colour, 3);
-    svg.diamond(reference, top + 12, 5, kInk);
-    svg.text(kLeft + kFull + 12, top + 17, bar.label,
-             {.size = 13, .colour = bar.colour, .bold = true});
-    top += 32;
-  }
 }
 
 }  // namespace
@@ -139,9 +99,9 @@ std::string report_picture(const Experiment& experiment, std::string_view captio
                           fmt::format("{:.0f}", random.prefill_tokens_mean), kRandomColour},
                          {prefix.prefill_tokens_mean, kPublishedPrefix.prefill_tokens_mean,
                           fmt::format("{:.0f}", prefix.prefill_tokens_mean), kPrefixColour}};
-  draw_bars(svg, 142, "Back on the first replica", 1, returned);
-  draw_bars(svg, 268, "Prompt tokens found in the cache", 1, hits);
-  draw_bars(svg, 394, "Prefill tokens computed, mean", most, prefill);
+  draw_bars(svg, kBarsLeft, 142, "Back on the first replica", 1, returned);
+  draw_bars(svg, kBarsLeft, 268, "Prompt tokens found in the cache", 1, hits);
+  draw_bars(svg, kBarsLeft, 394, "Prefill tokens computed, mean", most, prefill);
 
   svg.diamond(46, 533, 5, kInk);
   svg.text(58, 537, "published figure for the same work on real servers",

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace llmd::bench {
@@ -15,7 +17,9 @@ namespace llmd::bench {
 struct OpenLoopOptions {
   Target target;
   std::string model;
+  std::vector<std::pair<std::string, std::string>> headers;  // of every request
   double rate = 10;  // requests a second on average; the gaps are exponential
+  Nanos start{0};    // before the first arrival
   Nanos duration = std::chrono::seconds(10);
   size_t families = 50;  // contexts that requests share; each request picks one at random
   size_t context_tokens = 500;
@@ -33,8 +37,9 @@ struct OpenLoopResult {
   int64_t timed_out = 0;
   int64_t not_sent = 0;  // arrivals over in_flight_max
   int64_t output_tokens = 0;
-  double seconds = 0;           // from the first arrival to the last answer
-  std::vector<double> ttft_ms;  // of requests that ended well, as the next two
+  double seconds = 0;          // from the start to the last answer
+  std::vector<double> sent_s;  // of requests that ended well, as the next ones: since the start
+  std::vector<double> ttft_ms;
   std::vector<double> tpot_ms;  // mean time per output token after the first
   std::vector<double> e2e_ms;
 };
@@ -43,6 +48,11 @@ struct OpenLoopResult {
 /// `on_second` hears the result so far once a second.
 OpenLoopResult run_open_loop(const OpenLoopOptions& options,
                              const std::function<void(const OpenLoopResult&)>& on_second = {});
+
+/// Several loads at the same time; the results are in their order.
+std::vector<OpenLoopResult> run_open_loops(
+    std::span<const OpenLoopOptions> loads,
+    const std::function<void(std::span<const OpenLoopResult>)>& on_second = {});
 
 /// The result as a table for a terminal.
 std::string open_loop_table(const OpenLoopResult& result);
