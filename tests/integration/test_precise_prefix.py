@@ -8,6 +8,7 @@ import pytest
 
 from kv_publisher import CLEARED, Publisher, removed, stored
 from process import MODEL, eventually, free_ports
+from upstream import answer
 
 SERVED = "x-llm-d-served-endpoint"
 PRODUCER = "precise-prefix-cache-producer"
@@ -108,6 +109,39 @@ def test_what_was_missed_is_not_guessed(lab, tmp_path):
     fleet.wait_for_blocks(1)
     assert [s["partial"] for s in fleet.state()["subscribers"]] == [True]
     assert fleet.router.value("llmd_kv_event_batches_lost_total", pod_identifier=fleet.pods[0]) == 1
+
+
+def test_what_proves_wrong_is_forgotten(lab, tmp_path):
+    fleet = Fleet(lab, tmp_path, central=True)
+    cached = [48]
+    for server in fleet.servers:
+        server.script = lambda connection, received: connection.sock.sendall(answer(
+            b'{"usage":{"prompt_tokens":50,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":%d}}}' % cached[0]))
+    first, _ = fleet.publishers
+    first.send(stored([1, 2, 3], PROMPT[:48]))
+    fleet.wait_for_blocks(3)
+    name = "pod-rank-0"
+    promised = lambda: fleet.router.value("llmd_kv_promised_tokens_total", endpoint_name=name)
+    assert {fleet.ask(PROMPT) for _ in range(20)} == {fleet.pods[0]}
+    eventually("its promises are kept", lambda: promised() == 960)
+    assert fleet.router.value("llmd_kv_over_promised_tokens_total", endpoint_name=name) == 0
+
+    cached[0] = 0  # it has restarted, say, and nobody was told
+    while fleet.router.value(BLOCKS) == 3:
+        fleet.ask(PROMPT)
+        assert promised() < 100 * 48
+    assert fleet.router.value("llmd_kv_endpoint_trusted", endpoint_name=name) == 0
+    assert [s["partial"] for s in fleet.state()["subscribers"]] == [True]
+
+    cached[0] = 48
+    first.send(CLEARED, stored([1, 2, 3], PROMPT[:48]))
+    fleet.wait_for_blocks(3)
+
+    def trusted():
+        assert fleet.ask(PROMPT) == fleet.pods[0]
+        return fleet.router.value("llmd_kv_endpoint_trusted", endpoint_name=name) == 1
+
+    eventually("it is trusted again", trusted)
 
 
 def test_a_reload_with_other_parameters_begins_anew(lab, tmp_path):

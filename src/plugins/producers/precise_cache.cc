@@ -17,6 +17,8 @@ using metric::Definition;
 using metric::Kind;
 
 constexpr size_t kDumpMax = 100;
+/// For which an endpoint that is not trusted is believed to hold what it was sent.
+constexpr Nanos kApproximateTtl = std::chrono::minutes(1);
 /// Beyond every registry's: the threads that apply events share a cell.
 constexpr size_t kSharedCell = size_t{1} << 32;
 
@@ -146,6 +148,8 @@ PreciseCache::PreciseCache(const PreciseParams& params, const plugin::Context& c
       index_({.blocks_max = static_cast<size_t>(params.indexer.index.in_memory.size),
               .bytes_max = params.bytes_max}),
       feed_(index_, tiers_, keys_, feed_metrics(registry_, metrics_->on)),
+      approximate_(index_, kApproximateTtl),
+      promises_(registry_),
       before_(std::move(before)) {
   if (params.speculative) speculative_ = std::make_unique<SpeculativeBlocks>(index_, params.ttl);
   collector_ = registry_.on_collect([this, blocks = registry_.family(kBlocks).gauge({}),
@@ -184,6 +188,7 @@ void PreciseCache::stop() {
 }
 
 void PreciseCache::on_added(const fleet::EndpointPtr& endpoint) {
+  promises_.on_added(endpoint);
   feed_.add_endpoint(endpoint->host_port(), holder(*endpoint));
   const MutexLock lock(mutex_);
   present_[endpoint->slot()] = endpoint;
@@ -207,6 +212,7 @@ void PreciseCache::on_added(const fleet::EndpointPtr& endpoint) {
 }
 
 void PreciseCache::on_removed(const fleet::EndpointPtr& endpoint) {
+  promises_.on_removed(endpoint);
   feed_.remove_endpoint(endpoint->host_port(), holder(*endpoint));
   const MutexLock lock(mutex_);
   const auto at = present_.find(endpoint->slot());
@@ -228,6 +234,24 @@ void PreciseCache::match(std::span<const uint64_t> chain, std::span<const kv::Ho
   metrics_->lookups.add();
   metrics_->hits.add(longest);
   metrics_->max_hits.add(longest);
+}
+
+void PreciseCache::expect(const fleet::Endpoint& endpoint, std::span<const uint64_t> chain) {
+  auto* const blocks = promises_.trusted(endpoint) ? speculative_.get() : &approximate_;
+  if (blocks) blocks->add(holder(endpoint), chain, clock_.now());
+}
+
+void PreciseCache::expire() {
+  approximate_.expire(clock_.now());
+  if (speculative_) speculative_->expire(clock_.now());
+}
+
+void PreciseCache::compare(const fleet::Endpoint& endpoint, const PromiseBook::Outcome& outcome) {
+  if (!promises_.note(endpoint, outcome)) return;
+  feed_.distrust(endpoint.host_port(), holder(endpoint));
+  log::warn(
+      "an endpoint reuses less of prompts than its KV events promise: what they told is forgotten",
+      {{"endpoint", endpoint.id()}});
 }
 
 std::string PreciseCache::dump() const {
@@ -255,11 +279,21 @@ std::string PreciseCache::dump() const {
       out += fmt::format(R"(","blocks":{}}})", blocks);
     }
   }
+  out += fmt::format(R"(],"totalSpeculativeEntries":{},"maxSpeculativeEntries":{},"promises":[)",
+                     total, kDumpMax);
+  const auto promises = promises_.states();
+  for (size_t i = 0; i < std::min(promises.size(), kDumpMax); ++i) {
+    comma();
+    out += R"({"endpoint":")";
+    append_json_escaped(out, promises[i].endpoint);
+    out += fmt::format(R"(","trusted":{},"promised":{:.0f},"broken":{:.0f}}})", promises[i].trusted,
+                       promises[i].promised, promises[i].broken);
+  }
   const auto stats = index_.stats();
-  return out + fmt::format(R"(],"totalSpeculativeEntries":{},"maxSpeculativeEntries":{},)"
+  return out + fmt::format(R"(],"totalPromises":{},)"
                            R"("blockSizeTokens":{},"index":{{"blocks":{},"holdings":{},)"
                            R"("bytes":{},"evicted":{}}}}})",
-                           total, kDumpMax, keys_.block_tokens(), stats.blocks, stats.holdings,
+                           promises.size(), keys_.block_tokens(), stats.blocks, stats.holdings,
                            stats.bytes, stats.evicted);
 }
 

@@ -2,6 +2,7 @@
 
 #include "precise_feed.h"
 #include "precise_params.h"
+#include "promise_book.h"
 #include "speculative_blocks.h"
 
 #include "base/mutex.h"
@@ -39,18 +40,24 @@ class PreciseCache final : public fleet::MembershipListener {
 
   const kv::BlockKeys& keys() const { return keys_; }
   PreciseFeed& feed() { return feed_; }
-  /// Null unless the parameters ask for them.
-  SpeculativeBlocks* speculative() const { return speculative_.get(); }
-
   /// What `holders` have of the chain. Counts a look-up. Requires: `hits` is zeroed.
   void match(std::span<const uint64_t> chain, std::span<const kv::Holder> holders,
              std::span<kv::PrefixHit> hits) const;
   /// The chain is going to be used.
   void touch(std::span<const uint64_t> chain) { index_.touch(chain); }
 
+  /// The endpoint is going to hold the chain: believed for a while if the parameters say so, or
+  /// while nothing better is known of it, because what it said proved wrong.
+  void expect(const fleet::Endpoint& endpoint, std::span<const uint64_t> chain);
+  /// Ends what was expected long enough ago.
+  void expire();
+  /// An answer has come to its end; see PromiseBook.
+  void compare(const fleet::Endpoint& endpoint, const PromiseBook::Outcome& outcome);
+
   /// {"subscribers": [{"pod", "blocks", "partial"}], "totalSubscribers", "maxSubscribers",
   /// "speculativeIndexing", "speculativeEntries": [{"endpoint", "blocks"}],
-  /// "totalSpeculativeEntries", "maxSpeculativeEntries", "blockSizeTokens", "index"}.
+  /// "totalSpeculativeEntries", "maxSpeculativeEntries", "promises": [{"endpoint",
+  /// "trusted", "promised", "broken"}], "totalPromises", "blockSizeTokens", "index"}.
   std::string dump() const;
 
  private:
@@ -68,7 +75,9 @@ class PreciseCache final : public fleet::MembershipListener {
   const kv::BlockKeys keys_;
   kv::PreciseIndex index_;
   PreciseFeed feed_;
-  std::unique_ptr<SpeculativeBlocks> speculative_;
+  std::unique_ptr<SpeculativeBlocks> speculative_;  // null unless the parameters ask for them
+  SpeculativeBlocks approximate_;                   // of endpoints that are not trusted
+  PromiseBook promises_;
   std::shared_ptr<void> collector_;
 
   mutable Mutex mutex_;

@@ -36,17 +36,19 @@ size_t engine_block_tokens(const Event& event) {
 
 }  // namespace
 
-/// What one publisher has said. Threading: the thread of the publisher; partial() any.
+/// What one publisher has said. Threading: the thread of the publisher; pod(),
+/// partial() and set_partial() any.
 class PreciseFeed::View {
  public:
   View(PreciseFeed& feed, std::string pod) : feed_(feed), pod_(std::move(pod)) {}
 
   const std::string& pod() const { return pod_; }
   bool partial() const { return partial_.load(std::memory_order_relaxed); }
+  void set_partial() { partial_.store(true, std::memory_order_relaxed); }
 
   void apply(std::string_view model, const kv_events::Batch& batch) {
     if (!find_holder()) {
-      partial_.store(true, std::memory_order_relaxed);
+      set_partial();
       return feed_.metrics_.unknown_pods.add(static_cast<double>(batch.events.size()));
     }
     model_ = model;
@@ -299,6 +301,13 @@ void PreciseFeed::remove_endpoint(std::string_view pod, const kv::Holder& holder
   if (at == endpoints_.end() || at->second.generation != holder.generation) return;
   endpoints_.erase(at);
   membership_.fetch_add(1, std::memory_order_release);
+}
+
+void PreciseFeed::distrust(std::string_view pod, const kv::Holder& holder) {
+  index_.clear(holder);
+  const MutexLock lock(mutex_);
+  for (const auto& [at, view] : views_)
+    if (view->pod() == pod) view->set_partial();
 }
 
 std::optional<kv::Holder> PreciseFeed::holder_of(std::string_view pod) const {

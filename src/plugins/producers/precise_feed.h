@@ -56,6 +56,9 @@ class PreciseFeed final : public kv_events::EventSink {
   /// Forgets its blocks for good.
   void remove_endpoint(std::string_view pod, const kv::Holder& holder);
 
+  /// Forgets the endpoint's blocks, since some of them proved to be wrong.
+  void distrust(std::string_view pod, const kv::Holder& holder);
+
   void on_joined(kv_events::Publisher& publisher) override;
   void on_batch(kv_events::Publisher& publisher, std::string_view model,
                 const kv_events::Batch& batch) override;

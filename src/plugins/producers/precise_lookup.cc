@@ -46,7 +46,7 @@ PreciseLookup::Chain PreciseLookup::chain_of(RequestContext& context,
 
 void PreciseLookup::produce(RequestContext& context) const {
   auto& chains = context.slot(chains_);
-  chains.of_prompts = {};
+  chains = {};
   if (!context.request || context.candidates.empty()) return;
   const auto& prompts = context.request->prompts;
   const auto of_prompts = context.arena.array<Chain>(prompts.size());
@@ -57,7 +57,7 @@ void PreciseLookup::produce(RequestContext& context) const {
   }
   if (total == 0) return;
   chains.of_prompts = of_prompts;
-  if (auto* const speculative = cache_->speculative()) speculative->expire(context.clock.now());
+  cache_->expire();
 
   const size_t n = context.candidates.size();
   const auto holders = context.arena.array<kv::Holder>(n);
@@ -78,11 +78,11 @@ void PreciseLookup::produce(RequestContext& context) const {
     }
   }
   for (auto& match : matches) match.match_blocks = std::trunc(match.match_blocks);
+  chains.matches = matches;
 }
 
 void PreciseLookup::commit(RequestContext& context) const {
   for (const Chain chain : context.slot(chains_).of_prompts) cache_->touch(chain);
-  if (!cache_->speculative()) return;
   expect(context, context.primary);
   if (prefill_ != context.primary) expect(context, prefill_);
 }
@@ -92,8 +92,24 @@ void PreciseLookup::expect(const RequestContext& context, uint16_t profile) cons
   if (profile >= context.results.size() || context.results[profile].targets.empty()) return;
   const auto& candidate = context.candidates[context.results[profile].targets[0]];
   const auto* chains = static_cast<const Chains*>(context.slots[chains_.index]);
-  for (const Chain chain : chains->of_prompts)
-    cache_->speculative()->add(holder(candidate), chain, context.clock.now());
+  for (const Chain chain : chains->of_prompts) cache_->expect(*candidate.endpoint, chain);
+}
+
+void PreciseLookup::compare(const RequestContext& context, schedule::EndCause cause,
+                            const request::Usage& usage) const {
+  const auto* chains = static_cast<const Chains*>(context.slots[chains_.index]);
+  if (!chains || chains->matches.empty() || cause != schedule::EndCause::kNatural || !usage.present)
+    return;
+  // Who decodes what another has prefilled reports what came from there.
+  if (prefill_ != context.primary && prefill_ < context.results.size() &&
+      !context.results[prefill_].targets.empty())
+    return;
+  const uint32_t target = context.results[context.primary].targets[0];
+  const auto& match = chains->matches[target];
+  cache_->compare(*context.candidates[target].endpoint,
+                  {.promised = match.cached_blocks * match.block_tokens,
+                   .reported = usage.cached_tokens,
+                   .slack = match.block_tokens * static_cast<int64_t>(chains->of_prompts.size())});
 }
 
 }  // namespace llmd::plugins

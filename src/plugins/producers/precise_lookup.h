@@ -25,12 +25,17 @@ class PreciseLookup {
   /// Once the targets are chosen.
   void commit(schedule::RequestContext& context) const;
 
+  /// At the end of an answer: compares what was promised of its prompts with what it reports.
+  void compare(const schedule::RequestContext& context, schedule::EndCause cause,
+               const request::Usage& usage) const;
+
   std::string dump() const { return cache_->dump(); }
 
  private:
   using Chain = std::span<const uint64_t>;
   struct Chains {
     std::span<const Chain> of_prompts;
+    std::span<const schedule::PrefixMatch> matches;  // by candidate
   };
 
   Chain chain_of(schedule::RequestContext& context, const request::Prompt& prompt) const;

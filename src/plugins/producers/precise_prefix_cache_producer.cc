@@ -8,7 +8,9 @@ namespace {
 using schedule::RequestContext;
 
 /// Knows from the engines' events which endpoint holds which prefix.
-class PrecisePrefixCacheProducer final : public schedule::Producer, public schedule::PreRequest {
+class PrecisePrefixCacheProducer final : public schedule::Producer,
+                                         public schedule::PreRequest,
+                                         public schedule::ResponseHook {
  public:
   static Result<std::unique_ptr<PrecisePrefixCacheProducer>> create(
       PreciseParams params, const plugin::Context& context) {
@@ -28,6 +30,10 @@ class PrecisePrefixCacheProducer final : public schedule::Producer, public sched
   Status pre_request(RequestContext& context) const override {
     lookup_.commit(context);
     return {};
+  }
+  void on_end(RequestContext& context, schedule::EndCause cause,
+              const request::Usage& usage) const override {
+    lookup_.compare(context, cause, usage);
   }
   std::string dump_state() const override { return lookup_.dump(); }
 

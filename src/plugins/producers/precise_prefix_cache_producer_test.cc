@@ -78,6 +78,10 @@ class PreciseProducer : public ::testing::Test {
     EXPECT_TRUE(
         dynamic_cast<const schedule::PreRequest&>(*producer_).pre_request(harness_.context));
   }
+  void answer(const request::Usage& usage) {
+    dynamic_cast<const schedule::ResponseHook&>(*producer_)
+        .on_end(harness_.context, schedule::EndCause::kNatural, usage);
+  }
   std::string error_of(std::string_view parameters) {
     const auto made = harness_.try_make(precise_prefix_cache_producer(), parameters);
     return made ? "" : made.error().message;
@@ -190,6 +194,39 @@ TEST_F(PreciseProducer, DoesNotGuessUnlessAsked) {
   EXPECT_EQ(match_of(1, {48}).match_blocks, 0);
 }
 
+TEST_F(PreciseProducer, ForgetsWhatProvesWrong) {
+  configure();
+  say(0, 64);
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_EQ(match_of(0, {64}).match_blocks, 4);
+    send_to(0, {64});
+    answer({.prompt_tokens = 64, .cached_tokens = 0, .present = true});
+  }
+  EXPECT_EQ(match_of(0, {64}).match_blocks, 0);
+  EXPECT_TRUE(cache_->feed().publishers()[0].partial);
+  EXPECT_FALSE(nlohmann::json::parse(producer_->dump_state())["promises"][0]["trusted"]);
+  send_to(0, {32});  // what it is sent now is all that is known of it
+  EXPECT_EQ(match_of(0, {64}).match_blocks, 2);
+  harness_.clock.advance(1min);
+  EXPECT_EQ(match_of(0, {64}).match_blocks, 0);
+}
+
+TEST_F(PreciseProducer, JudgesOnlyWholeAnswers) {
+  configure();
+  say(0, 64);
+  const auto& hook = dynamic_cast<const schedule::ResponseHook&>(*producer_);
+  for (int i = 0; i < 100; ++i) {
+    send_to(0, {64});
+    hook.on_end(harness_.context, schedule::EndCause::kClientDisconnect,
+                {.prompt_tokens = 64, .cached_tokens = 0, .present = true});
+    send_to(0, {64});
+    answer({});
+    send_to(0, {15});  // nothing was looked up
+    answer({.prompt_tokens = 15, .cached_tokens = 0, .present = true});
+  }
+  EXPECT_EQ(match_of(0, {64}).match_blocks, 4);
+}
+
 TEST_F(PreciseProducer, ForgetsEndpointsThatLeave) {
   configure();
   say(0, 32);
@@ -222,7 +259,8 @@ TEST_F(PreciseProducer, ShowsItsState) {
                     {"pod": "10.0.0.1:8000", "blocks": 2, "partial": true}],
     "totalSubscribers": 2, "maxSubscribers": 100, "speculativeIndexing": true,
     "speculativeEntries": [{"endpoint": "default/e1", "blocks": 2}],
-    "totalSpeculativeEntries": 1, "maxSpeculativeEntries": 100, "blockSizeTokens": 16,
+    "totalSpeculativeEntries": 1, "maxSpeculativeEntries": 100, "promises": [], "totalPromises": 0,
+    "blockSizeTokens": 16,
     "index": {"blocks": 2, "holdings": 4, "evicted": 0}})"));
 }
 

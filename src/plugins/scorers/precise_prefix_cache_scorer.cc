@@ -16,7 +16,8 @@ constexpr std::string_view kProducer = "precise-prefix-cache-producer";
 /// before it, or does that one's work as well.
 class PrecisePrefixCacheScorer final : public schedule::Scorer,
                                        public schedule::Producer,
-                                       public schedule::PreRequest {
+                                       public schedule::PreRequest,
+                                       public schedule::ResponseHook {
  public:
   static Result<std::unique_ptr<PrecisePrefixCacheScorer>> create(PreciseParams params,
                                                                   const plugin::Context& context) {
@@ -49,6 +50,10 @@ class PrecisePrefixCacheScorer final : public schedule::Scorer,
   Status pre_request(RequestContext& context) const override {
     if (own_) own_->commit(context);
     return {};
+  }
+  void on_end(RequestContext& context, schedule::EndCause cause,
+              const request::Usage& usage) const override {
+    if (own_) own_->compare(context, cause, usage);
   }
   void score(RequestContext& context, std::span<const uint32_t> selected,
              std::span<double> scores) const override {
