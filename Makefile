@@ -1,7 +1,7 @@
 # Everyday commands. `make` alone lists them; the build itself is CMake with the presets of CMakePresets.json.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build dist demo run test test-all streams slow-clients soak bench lint format fuzz docs clean
+.PHONY: help setup build dist demo run test test-all streams slow-clients soak replay bench lint format fuzz docs clean
 
 JOBS ?= $(shell nproc)
 SECONDS_PER_TARGET ?= 300
@@ -50,6 +50,11 @@ SOAK_REQUESTS ?= 2000000
 soak: build ## Run both front ends under mixed faults, SOAK_MINUTES=30 SOAK_REQUESTS=2000000
 	@scripts/setup.sh bench
 	@LLMD_BINARY=$(LLMD) build/venv/bin/python tests/integration/soak.py $(SOAK_MINUTES) $(SOAK_REQUESTS)
+
+TRACE ?= ../shared/data/traces/conversation_trace.jsonl
+replay: build ## Replay a trace (TRACE=FILE) against simulated servers with the approximate and the precise prefix cache (6 minutes)
+	@scripts/setup.sh test
+	@LLMD_BINARY=$(LLMD) build/venv/bin/python scripts/replay.py $(TRACE)
 
 bench: ## Build and run the micro-benchmarks
 	@scripts/setup.sh bench

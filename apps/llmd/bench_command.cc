@@ -15,25 +15,50 @@ int run_bench(int argc, char** argv) {
   bench::OpenLoopOptions options;
   std::string url;
   double duration_s = 10;
-  CLI::App app("Open-loop load generator: streamed chat requests that arrive at random moments.",
-               "llmd bench");
+  std::string trace_file;
+  CLI::App app(
+      "Open-loop load generator: streamed chat requests that arrive at random moments, or "
+      "the requests of a recorded trace.",
+      "llmd bench");
   app.option_defaults()->always_capture_default();
   app.add_option("--url", url, "the server: http://host:port")->required();
   app.add_option("--model", options.model, "model to ask for")->required();
   app.add_option("--rate", options.rate, "requests a second on average")
       ->check(CLI::Range(0.001, 1e6));
-  app.add_option("--duration", duration_s, "seconds of arrivals")->check(CLI::Range(0.01, 1e6));
+  app.add_option(
+      "--trace", trace_file,
+      "replays a trace of Mooncake (JSON lines) or Azure (CSV): its arrivals and lengths, "
+      "and what prompts have in common, as token ids; --rate, --families and "
+      "--context-tokens have no effect");
+  app.add_option("--speed", options.speed, "of the trace: 10 makes an hour six minutes")
+      ->check(CLI::Range(0.001, 1e6));
+  const auto* duration =
+      app.add_option("--duration", duration_s, "seconds of arrivals; of a trace all by default")
+          ->check(CLI::Range(0.01, 1e6));
   app.add_option("--families", options.families, "contexts that requests share")
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--context-tokens", options.context_tokens, "tokens of a context")
       ->check(CLI::Range(0, 1'000'000));
-  app.add_option("--max-tokens", options.max_tokens, "output tokens at most")
-      ->check(CLI::Range(1, 1'000'000));
+  const auto* max_tokens = app.add_option("--max-tokens", options.max_tokens,
+                                          "output tokens at most; of a trace all by default")
+                               ->check(CLI::Range(1, 1'000'000));
   app.add_option("--in-flight-max", options.in_flight_max, "arrivals beyond it are not sent")
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--seed", options.seed, "of contexts and arrival times");
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
   options.duration = std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(duration_s));
+  bench::Trace trace;
+  if (!trace_file.empty()) {
+    auto read = bench::read_trace(trace_file);
+    if (!read) {
+      std::fprintf(stderr, "llmd bench: --trace: %s\n", read.error().message.c_str());
+      return 2;
+    }
+    trace = std::move(*read);
+    options.trace = &trace;
+    if (duration->count() == 0) options.duration = std::chrono::hours(24 * 365);
+    if (max_tokens->count() == 0) options.max_tokens = 1'000'000;
+  }
   auto target = bench::Target::parse(url);
   if (!target) {
     std::fprintf(stderr, "llmd bench: --url: %s\n", target.error().message.c_str());

@@ -30,6 +30,19 @@ TEST(ChatStream, TimesTheFirstTextNotTheRoleEvent) {
   EXPECT_EQ(stream.content_events(), 2);
 }
 
+TEST(ChatStream, ReadsCompletionsToo) {
+  ChatStream stream;
+  stream.feed("data: {\"choices\":[{\"text\":\"\"}]}\n\ndata: {\"choices\":[{\"text\":\"a\"}]}\n\n",
+              at(3));
+  stream.feed(
+      "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1,"
+      "\"prompt_tokens_details\":{\"cached_tokens\":8}}}\n\n",
+      at(4));
+  EXPECT_EQ(stream.content_events(), 1);
+  EXPECT_EQ(stream.prompt_tokens(), 9);
+  EXPECT_EQ(stream.cached_tokens(), 8);
+}
+
 TEST(ChatStream, ReadsEventsCutAnywhere) {
   const std::string all =
       std::string(kRole) + std::string(kText) + std::string(kUsage) + "data: [DONE]\n\n";

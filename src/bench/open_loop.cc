@@ -23,7 +23,8 @@ class Flight final : http::CallHandler {
   Flight(Generator& generator, io::Loop& loop, http::Client& client)
       : generator_(generator), clock_(loop.clock()), call_(client, *this), deadline_(loop) {}
 
-  void start(const OpenLoopOptions& options, std::string body, std::string request_id);
+  void start(const OpenLoopOptions& options, std::string_view path, std::string body,
+             std::string request_id);
 
  private:
   void on_response(const http::ResponseHead& head) override { status_ = head.status; }
@@ -54,14 +55,16 @@ class Generator {
         loop_(loop),
         client_(client),
         arrival_(loop) {
-    contexts_ =
-        make_context_pairs(rng_, std::max<size_t>(options.families, 1), options.context_tokens);
+    if (!options.trace)
+      contexts_ =
+          make_context_pairs(rng_, std::max<size_t>(options.families, 1), options.context_tokens);
   }
 
   void start(TimePoint now) {
     begin_ = now;
     next_ = begin_ + options_.start;
     last_ = next_ + options_.duration;
+    if (options_.trace) plan_next();
     arrive();
   }
 
@@ -81,11 +84,24 @@ class Generator {
     // Arrivals keep to their own schedule: those that came due together are sent together.
     while (next_ <= now && arriving_) {
       send();
+      plan_next();
+    }
+    if (arriving_) arrival_.arm(next_ - now, [this] { arrive(); });
+  }
+
+  void plan_next() {
+    if (!options_.trace) {
       next_ += std::chrono::duration_cast<Nanos>(
           std::chrono::duration<double>(-std::log1p(-rng_.uniform()) / options_.rate));
       arriving_ = next_ < last_;
+      return;
     }
-    if (arriving_) arrival_.arm(next_ - now, [this] { arrive(); });
+    const Trace& trace = *options_.trace;
+    arriving_ = ++planned_ <= trace.size();
+    if (!arriving_) return;
+    next_ = begin_ + options_.start +
+            std::chrono::duration_cast<Nanos>(trace[planned_ - 1].at / options_.speed);
+    arriving_ = next_ < last_;
   }
 
   void send() {
@@ -99,13 +115,19 @@ class Generator {
     }
     Flight& flight = *idle_.back();
     idle_.pop_back();
-    const auto& context = contexts_[rng_.below(contexts_.size())].context;
     const int64_t n = ++result.sent;
+    auto id = fmt::format("bench-{}-{}", options_.seed, n);
+    if (options_.trace)
+      return flight.start(options_, "/v1/completions",
+                          trace_body((*options_.trace)[planned_ - 1], planned_, options_.model,
+                                     static_cast<uint32_t>(options_.max_tokens)),
+                          std::move(id));
+    const auto& context = contexts_[rng_.below(contexts_.size())].context;
     flight.start(
-        options_,
+        options_, "/v1/chat/completions",
         chat_body(options_.model, fmt::format("{}\nQuestion {}: what follows?", context, n),
                   options_.max_tokens),
-        fmt::format("bench-{}-{}", options_.seed, n));
+        std::move(id));
   }
 
   const OpenLoopOptions& options_;
@@ -120,9 +142,11 @@ class Generator {
   TimePoint next_{};
   TimePoint last_{};
   bool arriving_ = true;
+  size_t planned_ = 0;  // requests of the trace, the next one included
 };
 
-void Flight::start(const OpenLoopOptions& options, std::string body, std::string request_id) {
+void Flight::start(const OpenLoopOptions& options, std::string_view path, std::string body,
+                   std::string request_id) {
   body_ = std::move(body);
   request_id_ = std::move(request_id);
   stream_ = {};
@@ -137,7 +161,7 @@ void Flight::start(const OpenLoopOptions& options, std::string body, std::string
     end();
   });
   call_.start({.address = options.target.address}, {.method = "POST",
-                                                    .target = "/v1/chat/completions",
+                                                    .target = path,
                                                     .host = options.target.host,
                                                     .headers = headers_,
                                                     .body = std::span(&piece, 1)});
@@ -154,6 +178,8 @@ void Flight::on_data(std::string_view data, bool last) {
   } else {
     ++result.ok;
     result.output_tokens += stream_.content_events();
+    result.prompt_tokens += stream_.prompt_tokens();
+    result.cached_tokens += stream_.cached_tokens();
     result.sent_s.push_back(seconds(sent_ - generator_.begin()));
     result.ttft_ms.push_back(millis(*stream_.first_content() - sent_));
     result.e2e_ms.push_back(millis(clock_.now() - sent_));

@@ -23,6 +23,11 @@ std::string open_loop_table(const OpenLoopResult& r) {
       r.not_sent);
   fmt::format_to(std::back_inserter(out), "  {:.1f} output tokens/s\n",
                  static_cast<double>(r.output_tokens) / span);
+  if (r.prompt_tokens > 0)
+    fmt::format_to(
+        std::back_inserter(out), "  {} prompt tokens, {:.1f} % of them from caches\n",
+        r.prompt_tokens,
+        100 * static_cast<double>(r.cached_tokens) / static_cast<double>(r.prompt_tokens));
   times("TTFT", r.ttft_ms);
   times("TPOT", r.tpot_ms);
   times("e2e", r.e2e_ms);

@@ -145,6 +145,27 @@ TEST_F(OpenLoop, RunsSeveralLoadsAtOnce) {
   for (const double at : results[1].sent_s) EXPECT_GE(at, 0.1);
 }
 
+TEST_F(OpenLoop, ReplaysATrace) {
+  start({"--enable-kvcache", "--max-num-seqs", "64", "--max-model-len", "4096"});
+  const Trace trace = {
+      {.at = Nanos(0), .input_tokens = 1000, .output_tokens = 3, .pieces = {1, 2}},
+      {.at = std::chrono::seconds(2), .input_tokens = 1000, .output_tokens = 3, .pieces = {1, 3}},
+      {.at = std::chrono::hours(1), .input_tokens = 10, .output_tokens = 1, .pieces = {4}}};
+  const auto result = run_open_loop({.target = targets[0],
+                                     .model = "m",
+                                     .trace = &trace,
+                                     .speed = 10,
+                                     .duration = std::chrono::minutes(1),
+                                     .max_tokens = 2});
+  EXPECT_EQ(result.sent, 2);  // the third would come after the end
+  EXPECT_EQ(result.ok, 2);
+  EXPECT_EQ(result.output_tokens, 4);
+  EXPECT_EQ(result.prompt_tokens, 2000);
+  EXPECT_EQ(result.cached_tokens, 512);
+  ASSERT_EQ(result.sent_s.size(), 2u);
+  EXPECT_GE(result.sent_s[1], 0.2);
+}
+
 TEST_F(OpenLoop, CountsRefusals) {
   start({"--failure-injection-rate", "100", "--failure-types", "rate_limit"});
   const auto result = run_open_loop({.target = targets[0],

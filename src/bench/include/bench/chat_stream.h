@@ -9,8 +9,9 @@
 
 namespace llmd::bench {
 
-/// Reads a streamed chat answer as a client would: notes when the first text arrived and collects
-/// what was said. A role-only event, an event with empty content and the usage event are not text.
+/// Reads a streamed chat or completion answer as a client would: notes when the first text arrived
+/// and collects what was said. A role-only event, an event with empty content and the usage event
+/// are not text.
 class ChatStream {
  public:
   /// More bytes of the answer, cut anywhere; `now` is when they arrived.
@@ -27,6 +28,7 @@ class ChatStream {
   /// True when an event was not JSON or was an error object.
   bool failed() const { return failed_; }
   int64_t prompt_tokens() const { return prompt_tokens_; }
+  int64_t cached_tokens() const { return cached_tokens_; }
   int64_t completion_tokens() const { return completion_tokens_; }
 
  private:
@@ -37,6 +39,7 @@ class ChatStream {
   TimePoint last_content_{};
   int64_t content_events_ = 0;
   int64_t prompt_tokens_ = 0;
+  int64_t cached_tokens_ = 0;
   int64_t completion_tokens_ = 0;
   bool done_ = false;
   bool failed_ = false;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "bench/blocking_client.h"
+#include "bench/trace.h"
 
 #include <cstdint>
 #include <functional>
@@ -13,17 +14,20 @@
 
 namespace llmd::bench {
 
-/// Streamed chat requests that arrive at random moments whatever the answers do, as many users' do.
+/// Streamed requests that arrive whatever the answers do, as many users' do: chats at random
+/// moments, or the completions of a trace.
 struct OpenLoopOptions {
   Target target;
   std::string model;
   std::vector<std::pair<std::string, std::string>> headers;  // of every request
-  double rate = 10;  // requests a second on average; the gaps are exponential
-  Nanos start{0};    // before the first arrival
+  const Trace* trace = nullptr;  // what arrives and when, instead of chats at random moments
+  double speed = 1;              // at which the trace is replayed
+  double rate = 10;              // requests a second on average; the gaps are exponential
+  Nanos start{0};                // before the first arrival
   Nanos duration = std::chrono::seconds(10);
   size_t families = 50;  // contexts that requests share; each request picks one at random
   size_t context_tokens = 500;
-  int max_tokens = 32;
+  int max_tokens = 32;                        // of an answer, at most
   size_t in_flight_max = 10000;               // an arrival beyond it is not sent, and counted
   Nanos timeout = std::chrono::seconds(120);  // of one request
   uint64_t seed = 1;
@@ -37,6 +41,8 @@ struct OpenLoopResult {
   int64_t timed_out = 0;
   int64_t not_sent = 0;  // arrivals over in_flight_max
   int64_t output_tokens = 0;
+  int64_t prompt_tokens = 0;   // as the answers report
+  int64_t cached_tokens = 0;   // of these, those that were reused
   double seconds = 0;          // from the start to the last answer
   std::vector<double> sent_s;  // of requests that ended well, as the next ones: since the start
   std::vector<double> ttft_ms;
