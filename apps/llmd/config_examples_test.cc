@@ -91,9 +91,7 @@ TEST_F(ConfigExamples, LoadOrNameWhatIsMissing) {
       {"03-prefill-decode-topology", ""},
       {"04-encode-prefill-decode", ""},
       {"05-predicted-latency", ""},
-      {"06-flow-control",
-       ": featureGates: flowControl is not available in this build; remove the gate to go on "
-       "without flow control"},
+      {"06-flow-control", ""},
       {"07-data-parallel", ""},
       {"08-lora", ""},
       {"09-payload-agnostic", ""},

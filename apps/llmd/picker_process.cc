@@ -50,7 +50,7 @@ PickerProcess::PickerProcess(PickerOptions options, route::DirectorOptions direc
     : options_(std::move(options)),
       loops_(options_.loops ? options_.loops : std::max(1u, std::thread::hardware_concurrency())),
       plugins_(builtin_plugins()),
-      metrics_(loops_ + 3),
+      metrics_(loops_ + 4),
       process_metrics_(metric::collect_process(metrics_)),
       control_(loops_, random_seed()),
       signals_(control_, {SIGTERM, SIGINT, SIGHUP}, [this](int signal) { on_signal(signal); }),
@@ -159,7 +159,7 @@ void PickerProcess::offer_predictions() {
   });
 }
 
-/// The first plugin that has prompts rendered starts the thread that does it, the last of all.
+/// The first plugin that has prompts rendered starts the thread that does it, after that.
 void PickerProcess::offer_renderer() {
   using Slot = render::PromptRendererSlot;
   state_.get<Slot>(Slot::kName, [this] {
@@ -167,6 +167,19 @@ void PickerProcess::offer_renderer() {
       if (!renderer_)
         renderer_ = std::make_shared<render::RenderService>(loops_ + 2, random_seed(), metrics_);
       return renderer_;
+    }};
+  });
+}
+
+/// The first configuration with flow control starts the dispatcher's thread, the last of all.
+void PickerProcess::offer_flow_control() {
+  using Slot = flow::ControllerSlot;
+  state_.get<Slot>(Slot::kName, [this] {
+    return new Slot{[this]() -> flow::Controller& {
+      if (!flow_control_)
+        flow_control_ = std::make_unique<flow::Service>(loops_ + 3, random_seed(), real_clock(),
+                                                        fleet_, metrics_, options_.pool_name);
+      return flow_control_->controller();
     }};
   });
 }
@@ -191,6 +204,7 @@ Status PickerProcess::start() {
   LLMD_TRY(read_credentials());
   offer_predictions();
   offer_renderer();
+  offer_flow_control();
   io::raise_file_limit(kFilesWanted);
   const config::Environment environment{.registry = plugins_,
                                         .state = state_,
@@ -281,6 +295,7 @@ int PickerProcess::run(FrontEnd front_end) {
   // They wake requests on the front end's loops.
   if (predictions_) predictions_->stop();
   if (renderer_) renderer_->stop();
+  if (flow_control_) flow_control_->stop();
   if (exporter_) exporter_->flush(kLastExportTimeout);
   return 0;
 }

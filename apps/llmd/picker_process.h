@@ -12,6 +12,7 @@
 #include "fleet/fleet.h"
 #include "fleet/pool_metrics.h"
 #include "fleet/scraper.h"
+#include "flow/service.h"
 #include "frontend/credentials.h"
 #include "io/loop.h"
 #include "io/signals.h"
@@ -79,6 +80,7 @@ class PickerProcess {
   Status read_credentials();
   void offer_predictions();
   void offer_renderer();
+  void offer_flow_control();
   Status start_admin();
   void every(io::Timer& timer, Nanos interval, std::function<void()> work);
   void on_signal(int signal);
@@ -93,6 +95,7 @@ class PickerProcess {
   std::shared_ptr<render::RenderService> renderer_;          // the same
   plugin::StateStore state_;
   fleet::Fleet fleet_;
+  std::unique_ptr<flow::Service> flow_control_;  // null: no configuration has asked for it
   io::Loop control_;
   const io::Signals signals_;
   const std::optional<trace::Settings> tracing_;

@@ -114,7 +114,7 @@ struct Server::State {
     For readers;
     void (State::*answer)(http::Exchange&, Handler&) const;
   };
-  static const std::array<Page, 8> kPages;
+  static const std::array<Page, 9> kPages;
 
   std::unique_ptr<http::Server> make(http::ServerOptions options, bool health_only) {
     return std::make_unique<http::Server>(loop, std::move(options), [this, health_only] {
@@ -193,6 +193,13 @@ struct Server::State {
     say_json(exchange, plugin_states(*pipeline, loop.clock().wall()));
   }
 
+  void flow(http::Exchange& exchange, Handler&) const {
+    const auto pipeline = director.pipeline();
+    const std::string state =
+        pipeline && pipeline->admission ? pipeline->admission->dump_state() : std::string();
+    say_json(exchange, state.empty() ? R"({"bands":[]})" : state);
+  }
+
   void decisions(http::Exchange& exchange, Handler& handler) const {
     auto query = parse_decision_query(exchange.head().query());
     if (!query) return say(exchange, 400, query.error().message);
@@ -216,13 +223,14 @@ struct Server::State {
   }
 };
 
-const std::array<Server::State::Page, 8> Server::State::kPages = {{
+const std::array<Server::State::Page, 9> Server::State::kPages = {{
     {"/healthz", For::kProbes, &State::alive},
     {"/readyz", For::kProbes, &State::readiness},
     {"/ready", For::kProbes, &State::readiness},
     {"/metrics", For::kEverybody, &State::metrics_page},
     {"/debug/endpoints", For::kTrusted, &State::endpoints},
     {"/debug/decisions", For::kTrusted, &State::decisions},
+    {"/debug/flow", For::kTrusted, &State::flow},
     {"/debug/plugins", For::kTrusted, &State::plugins},
     {"/debug/plugins/state", For::kTrusted, &State::states},
 }};

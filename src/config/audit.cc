@@ -4,6 +4,7 @@
 #include "fleet/discovery.h"
 #include "fleet/metrics_source.h"
 #include "fleet/notification_source.h"
+#include "flow/policies.h"
 #include "request/parser.h"
 
 #include <algorithm>
@@ -89,6 +90,9 @@ class Audit {
     if (instance.is<schedule::SaturationDetector>())
       return warn(instance, "is not used: flowControl.saturationDetector is '" +
                                 document_.flow_control.saturation_detector->name + "'");
+    if (instance.is<flow::OrderingPolicy>() || instance.is<flow::FairnessPolicy>() ||
+        instance.is<flow::UsageLimitPolicy>())
+      return warn(instance, "is not used: flowControl does not refer to it");
     if (instance.is<request::Parser>())
       return warn(instance, "is not used: requestHandler.parsers does not list it");
     if (instance.is<fleet::DiscoveryPlugin>())

@@ -1,5 +1,7 @@
 #include "defaults.h"
 
+#include "flow/settings.h"
+
 #include <algorithm>
 
 namespace llmd::config {
@@ -8,6 +10,9 @@ namespace {
 constexpr std::string_view kHandler = "single-profile-handler";
 constexpr std::string_view kPicker = "max-score-picker";
 constexpr std::string_view kDetector = "utilization-detector";
+constexpr std::string_view kOrdering = "fcfs-ordering-policy";
+constexpr std::string_view kFairness = "global-strict-fairness-policy";
+constexpr std::string_view kUsageLimit = "static-usage-limit-policy";
 constexpr std::string_view kSource = "metrics-data-source";
 constexpr std::string_view kExtractor = "core-metrics-extractor";
 /// Of these, the ones that the registry has.
@@ -76,6 +81,40 @@ Status add_detector(Document& document, Instances& instances) {
   return {};
 }
 
+/// `ref`, or `name`, whose plugin is made if it is not declared.
+Status refer_by_default(std::optional<Ref>& ref, std::string_view name, Instances& instances) {
+  if (!ref) ref = Ref{std::string(name), {}};
+  if (ref->name == name) LLMD_TRY(instances.ensure(name));
+  return {};
+}
+
+Status complete_band(Band& band, Instances& instances) {
+  // Unlike for all bands together, 0 is no absence of a limit.
+  if (band.bytes_max.value_or(0) == 0) band.bytes_max = flow::Settings::kBandBytes;
+  if (band.requests_max.value_or(0) == 0) band.requests_max = flow::Settings::kBandRequests;
+  LLMD_TRY(refer_by_default(band.fairness_policy, kFairness, instances));
+  return refer_by_default(band.ordering_policy, kOrdering, instances);
+}
+
+Status add_flow_control(Document& document, Instances& instances) {
+  if (!document.gate("flowControl")) return {};
+  FlowControl& flow = document.flow_control;
+  if (!flow.no_endpoint_request_ttl)
+    flow.no_endpoint_request_ttl = flow.default_request_ttl.value_or(flow::Settings::kDefaultTtl);
+  if (!flow.default_request_ttl) flow.default_request_ttl = flow::Settings::kDefaultTtl;
+  LLMD_TRY(refer_by_default(flow.usage_limit_policy, kUsageLimit, instances));
+  if (!flow.default_band) flow.default_band.emplace();
+  LLMD_TRY(complete_band(*flow.default_band, instances));
+  if (flow.default_negative_band) LLMD_TRY(complete_band(*flow.default_negative_band, instances));
+  if (std::ranges::find(flow.bands, 0, &Band::priority) == flow.bands.end()) {
+    flow.bands.push_back(*flow.default_band);
+    flow.bands.back().priority = 0;
+  }
+  for (auto& band : flow.bands) LLMD_TRY(complete_band(band, instances));
+  std::ranges::sort(flow.bands, std::ranges::greater(), &Band::priority);
+  return {};
+}
+
 /// A source counts as present by its type, whatever its name, so that nothing is scraped twice.
 Status add_metrics_source(Document& document, Instances& instances) {
   DataLayer& data = document.data_layer;
@@ -101,6 +140,7 @@ Status add_defaults(Document& document, Instances& instances) {
   LLMD_TRY(add_scheduling(document, instances));
   LLMD_TRY(add_parsers(document, instances));
   LLMD_TRY(add_detector(document, instances));
+  LLMD_TRY(add_flow_control(document, instances));
   return add_metrics_source(document, instances);
 }
 

@@ -157,6 +157,7 @@ Status read_band(const Node& node, const std::string& path, Band& band) {
                 {{"priority", into(band.priority)},
                  {"maxBytes", quantity(band.bytes_max)},
                  {"maxRequests", quantity(band.requests_max)},
+                 {"maxTokens", quantity(band.tokens_max)},
                  {"fairnessPolicyRef", optional_ref(band.fairness_policy)},
                  {"orderingPolicyRef", optional_ref(band.ordering_policy)}});
 }
@@ -181,6 +182,7 @@ Status read_flow_control(const Node& node, const std::string& path, FlowControl&
   LLMD_TRY(decode(node, path,
                   {{"maxBytes", quantity(flow.bytes_max)},
                    {"maxRequests", quantity(flow.requests_max)},
+                   {"maxTokens", quantity(flow.tokens_max)},
                    {"defaultRequestTTL", duration_from_zero(flow.default_request_ttl)},
                    {"noEndpointRequestTTL", duration_from_zero(flow.no_endpoint_request_ttl)},
                    {"defaultPriorityBand", band(flow.default_band)},
@@ -188,7 +190,10 @@ Status read_flow_control(const Node& node, const std::string& path, FlowControl&
                    {"priorityBands", each(listed)},
                    {"usageLimitPolicyPluginRef", optional_ref(flow.usage_limit_policy)},
                    {"saturationDetector", ref_object(flow.saturation_detector)},
-                   {"enableEviction", into(flow.enable_eviction)}}));
+                   {"enableEviction", into(flow.enable_eviction)},
+                   {"refuseUnmeetableDeadlines", into(flow.refuse_unmeetable_deadlines)},
+                   {"retryAfter", into(flow.retry_after)},
+                   {"requestTTLHeader", into(flow.request_ttl_header)}}));
   for (const auto& [name, value] : node.members)
     if (name != "saturationDetector" && !value.is_null()) flow.given.push_back(name);
   return {};

@@ -1,22 +1,14 @@
 #include "config/loader.h"
 
+#include "admission.h"
 #include "assemble.h"
 #include "audit.h"
 #include "defaults.h"
 #include "graph.h"
 #include "instances.h"
 
-#include "flow/sheddable_admission.h"
-
 namespace llmd::config {
 namespace {
-
-Status check_gates(const Document& document) {
-  if (!document.gate("flowControl")) return {};
-  return fail(Code::kBadRequest, document.file +
-                                     ": featureGates: flowControl is not available in this build; "
-                                     "remove the gate to go on without flow control");
-}
 
 Status check_stability(Instances& instances, bool allow_experimental) {
   if (allow_experimental) return {};
@@ -60,7 +52,6 @@ void subscribe(const schedule::Wiring& wiring, fleet::Fleet* fleet, schedule::Pi
 
 Result<Loaded> load(std::string_view text, std::string_view file, const Environment& environment) {
   LLMD_TRY_ASSIGN(Document document, parse_document(text, file));
-  LLMD_TRY(check_gates(document));
 
   auto pipeline = std::make_shared<schedule::Pipeline>();
   pipeline->gates = document.gates;
@@ -82,7 +73,8 @@ Result<Loaded> load(std::string_view text, std::string_view file, const Environm
   pipeline->columns = wiring.columns();
   pipeline->slots = wiring.slots();
   pipeline->cached = wiring.any<schedule::PrefixMatch>("approx-prefix-cache-producer");
-  pipeline->admission = flow::sheddable_admission(*pipeline->detector);
+  LLMD_TRY_ASSIGN(pipeline->admission,
+                  admission(document, instances, *pipeline->detector, environment));
   add_hooks(instances, producers, environment.metrics, *pipeline);
   LLMD_TRY(check_stability(instances, environment.allow_experimental));
   audit(document, instances, wiring, environment, *pipeline);

@@ -159,9 +159,6 @@ TEST_F(LoaderTest, RefusesWhatCannotRun) {
       {"plugins: [{name: max-score-picker, type: queue-scorer}]",
        "f.yaml:3: plugin 'max-score-picker' (queue-scorer): the name is needed for the plugin "
        "max-score-picker, default; choose another"},
-      {"featureGates: [flowControl]",
-       "f.yaml: featureGates: flowControl is not available in this build; remove the gate to go on "
-       "without flow control"},
   };
   for (const auto& c : kCases) EXPECT_EQ(error_of(c.body), c.error) << c.body;
 }

@@ -35,6 +35,15 @@ int32_t Objects::priority(std::string_view objective) const {
   return found == priorities_.end() ? 0 : found->second;
 }
 
+std::vector<int32_t> Objects::priorities() const {
+  std::vector<int32_t> all;
+  for (const auto& [name, priority] : priorities_) all.push_back(priority);
+  std::ranges::sort(all);
+  const auto rest = std::ranges::unique(all);
+  all.erase(rest.begin(), rest.end());
+  return all;
+}
+
 Objects::Rule Objects::rule_for(std::string_view model) const {
   const auto found = exact_.find(model);
   return found == exact_.end() ? generic_ : found->second;

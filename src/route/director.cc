@@ -39,6 +39,10 @@ Director::~Director() = default;
 
 void Director::set_pipeline(schedule::PipelinePtr pipeline) {
   const MutexLock lock(mutex_);
+  if (pipeline && pipeline->admission) {
+    pipeline->admission->start(pipeline);
+    if (objects_) pipeline->admission->expect(objects_->priorities());
+  }
   pipeline_ = std::move(pipeline);
   for (auto* loop : loops_) loop->post_pipeline(pipeline_);
 }
@@ -52,6 +56,7 @@ void Director::set_objects(request::ObjectsPtr objects) {
   const MutexLock lock(mutex_);
   objects_ = std::move(objects);
   for (const auto& rewrite : objects_->rewrites()) probe_->admit_models(rewrite);
+  if (pipeline_ && pipeline_->admission) pipeline_->admission->expect(objects_->priorities());
   for (auto* loop : loops_) loop->post_objects(objects_);
 }
 
@@ -122,7 +127,7 @@ void LoopDirector::post_snapshot(fleet::SnapshotPtr snapshot) {
 void LoopDirector::post_drain() {
   post([this] {
     draining_ = true;
-    for (auto* session : std::vector(waiting_)) session->on_drain();
+    while (!waiting_.empty()) waiting_.front()->on_drain();  // it leaves the list
   });
 }
 

@@ -94,7 +94,7 @@ struct Session::Impl final : Suspendable {
   /// Ends the request: the session is ready for the next one. Returns the arena, in which views of
   /// the request may still be needed.
   std::unique_ptr<Arena> release() {
-    if (state == State::kWaiting) std::erase(loop.waiting_, owner);
+    if (state == State::kWaiting) loop.waiting_.erase(place);
     trace.end(*context);
     state = State::kIdle;
     suspension.end();
@@ -108,7 +108,7 @@ struct Session::Impl final : Suspendable {
     view = {};
     series = nullptr;
     next_producer = 0;
-    producer_late = committed = running = made_request_id = false;
+    producer_late = committed = running = made_request_id = waited_again = false;
     attempts.reset();
     response_status = 0;
     decided = {};
@@ -183,26 +183,32 @@ struct Session::Impl final : Suspendable {
     if (!admitted || *admitted == Progress::kDone) decisions.end_stage(c, Stage::kAdmit);
     if (!admitted) return refuse(std::move(admitted).error());
     if (*admitted == Progress::kSuspended) {
-      if (loop.draining_) return refuse_draining();
-      if (state != State::kWaiting) {
-        loop.waiting_.push_back(owner);
-        if (c.trace) c.trace->open("wait_for_admission", trace::Scope::kRequestControl);
-      }
-      state = State::kWaiting;
+      if (state != State::kWaiting) begin_wait();
+      if (loop.draining_) return refuse_draining("request rejected pre-queue");
       if (const Nanos limit = pipeline->admission->deadline(); limit != Nanos::max())
         suspension.wake_after(limit);
       return;
     }
     if (state == State::kWaiting) {
-      std::erase(loop.waiting_, owner);
+      loop.waiting_.erase(place);
       if (c.trace) c.trace->close();
     }
+    if (waited_again) return schedule_again();
     state = State::kProducing;
     screen();
   }
 
-  void refuse_draining() {
-    refuse({Code::kServiceUnavailable, "flow controller shutting down: the router is draining",
+  std::list<Session*>::iterator place;  // among those that wait
+
+  void begin_wait() {
+    place = loop.waiting_.insert(loop.waiting_.end(), owner);
+    state = State::kWaiting;
+    if (context->trace) context->trace->open("wait_for_admission", trace::Scope::kRequestControl);
+  }
+
+  void refuse_draining(std::string_view where) {
+    refuse({Code::kServiceUnavailable,
+            fmt::format("flow controller shutting down: {}: flow controller is not running", where),
             "rejected-shutting-down"});
   }
 
@@ -262,6 +268,7 @@ struct Session::Impl final : Suspendable {
     decisions.end_stage(c, Stage::kSchedule);
     if (!scheduled) {
       if (search.widen()) return schedule_again();
+      if (wait_again(scheduled.error())) return;
       director.probe_->attempts(false, c.target_model, "", "", "").add();
       return refuse(std::move(scheduled).error());
     }
@@ -284,6 +291,17 @@ struct Session::Impl final : Suspendable {
     }
     send();
   }
+
+  /// Whether a request that was let in waits again, since all endpoints are full after all.
+  bool wait_again(const Error& error) {
+    if (error.drop_reason != "rejected-saturated" || attempts.any() || loop.draining_ ||
+        !pipeline->admission || !pipeline->admission->wait_again(*context))
+      return false;
+    begin_wait();
+    waited_again = true;
+    return true;
+  }
+  bool waited_again = false;
 
   /// Decides anew, with the endpoints as they are now.
   void schedule_again() {
@@ -309,6 +327,7 @@ struct Session::Impl final : Suspendable {
     decisions.sent(c, pipeline.get(), attempts, endpoint, decided);
     if (!endpoint.health.healthy()) director.ejector_.sent(endpoint, decided);
     open.move_to(&endpoint);
+    settle();
     if (series && !c.target_model.empty()) {
       series->running.add(1);
       running = true;
@@ -374,7 +393,7 @@ struct Session::Impl final : Suspendable {
         arena->copy(fmt::format("inference error: {} - {}", code_name(error.code), error.message));
     const auto reason = arena->copy(error.drop_reason);
     log_refused(c, view, last_endpoint(), status, reason, error.message);
-    reply({status, error.code, text, reason, c.request_id}, EndCause::kError);
+    reply({status, error.code, text, reason, c.request_id, error.retry_after}, EndCause::kError);
   }
 
   void on_evict() override {
@@ -412,13 +431,21 @@ struct Session::Impl final : Suspendable {
     owner_loop.give_back(std::move(kept));
   }
 
+  /// What the request reserved when it was let in shows in the load by now, or is not needed.
+  void settle() {
+    if (pipeline && pipeline->admission) pipeline->admission->settle(*context);
+  }
+
   void end_hooks(EndCause cause) {
+    if (state == State::kWaiting) pipeline->admission->leave(*context, cause);
+    settle();
     open.move_to(nullptr);
     if (running) series->running.add(-1);
     running = false;
     if (!std::exchange(committed, false)) return;
     const auto usage = cause == EndCause::kNatural ? meter.usage() : meter.usage_so_far();
     for (const auto& step : pipeline->response) step.plugin->on_end(*context, cause, usage);
+    if (pipeline->admission) pipeline->admission->made_room();
   }
 
   void abort(EndCause cause) {
@@ -584,7 +611,7 @@ void Session::on_abort(EndCause cause) {
 }
 
 void Session::on_drain() {
-  if (impl_->accept(Event::kDrain)) impl_->refuse_draining();
+  if (impl_->accept(Event::kDrain)) impl_->refuse_draining("request evicted from queue");
 }
 
 std::span<const HeaderField> Session::response_headers() const {

@@ -134,6 +134,26 @@ function fill(id, rows, empty) {
   table.tBodies[0].replaceChildren(...(rows.length > 0 ? rows : [h("tr", {}, h("td", { className: "empty", colSpan: columns }, empty))]));
 }
 
+// --- requests that wait
+
+const ageIfKnown = (seconds) => (seconds === null ? "–" : age(seconds));
+
+function bandRows(band) {
+  const look = band.state === "open" ? "good" : "warn";
+  const flows = band.flows.length > 0 ? band.flows : [null];
+  return flows.map((flow, i) => h("tr", {},
+    cell(i === 0 ? String(band.priority) : "", "n"), i === 0 ? cell(band.state, look) : cell(""), cell(i === 0 ? percent(band.ceiling) : "", "n"),
+    cell(flow ? flow.id : "–", flow ? "name" : "soft"), number(flow ? flow.waiting : null), number(flow ? flow.tokens : null),
+    cell(flow ? age(flow.oldestSeconds) : "–", "n"), cell(ageIfKnown(flow ? flow.expectedWaitSeconds : null), "n")));
+}
+
+function showQueues(state) {
+  at("queues-part").hidden = state.bands.length === 0;
+  if (state.bands.length === 0) return;
+  at("queues-now").textContent = `pool ${percent(state.saturation)} full, ${whole.format(state.waiting)} wait`;
+  fill("queues", state.bands.flatMap(bandRows), "");
+}
+
 // --- decisions
 
 function destination(d) {
@@ -262,13 +282,14 @@ function say(text, bad = false) {
 }
 
 async function poll() {
-  const [{ endpoints }, states, decisions] = await Promise.all([
-    ask("debug/endpoints"), orElse(ask("debug/plugins/state"), { plugins: {} }), orElse(ask("debug/decisions?limit=50"), {})]);
+  const [{ endpoints }, states, decisions, queues] = await Promise.all([
+    ask("debug/endpoints"), orElse(ask("debug/plugins/state"), { plugins: {} }), orElse(ask("debug/decisions?limit=50"), {}), ask("debug/flow")]);
   if (polls++ % GRAPH_EVERY === 0) {
     const graph = await orElse(ask("debug/plugins"), null);
     if (graph) showGraph(graph);
   }
   showFleet(endpoints, states);
+  showQueues(queues);
   showDecisions(decisions.decisions);
 }
 

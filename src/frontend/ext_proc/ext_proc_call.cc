@@ -301,14 +301,18 @@ void ExtProcCall::send_body(Direction direction, std::span<const Piece> pieces, 
 }
 
 void ExtProcCall::reply(const route::Reply& reply) {
-  send_immediate(reply.status, reply.message, reply.drop_reason);
+  send_immediate(reply.status, reply.message, reply.drop_reason, reply.retry_after);
 }
 
 /// An answer of our own instead of the server's. It ends the stream.
-void ExtProcCall::send_immediate(int status, std::string_view message,
-                                 std::string_view drop_reason) {
-  const HeaderField reason{kDropReason, drop_reason};
-  write_immediate(shared_.message, status, {&reason, drop_reason.empty() ? 0u : 1u}, message);
+void ExtProcCall::send_immediate(int status, std::string_view message, std::string_view drop_reason,
+                                 int retry_after) {
+  const auto seconds = std::to_string(retry_after);
+  std::array<HeaderField, 2> headers;
+  size_t n = 0;
+  if (!drop_reason.empty()) headers[n++] = {kDropReason, drop_reason};
+  if (retry_after > 0) headers[n++] = {"retry-after", seconds};
+  write_immediate(shared_.message, status, {headers.data(), n}, message);
   call_.send({{shared_.message}});
   answered_ = true;
   finish(StatusCode::kOk);
@@ -319,7 +323,7 @@ void ExtProcCall::refuse(int status, Code code, std::string_view message) {
   session_.on_abort(schedule::EndCause::kError);
   std::string text = "inference error: ";
   text.append(code_name(code)).append(" - ").append(message);
-  send_immediate(status, text, {});
+  send_immediate(status, text, {}, 0);
 }
 
 // --- the server's answer
@@ -395,7 +399,8 @@ void ExtProcCall::out_of_order() {
 
 void ExtProcCall::fail_stream(StatusCode code, std::string_view message) {
   log::debug("ext-proc stream failed", {{"reason", message}});
-  session_.on_abort(schedule::EndCause::kError);
+  session_.on_abort(code == StatusCode::kCancelled ? schedule::EndCause::kClientDisconnect
+                                                   : schedule::EndCause::kError);
   finish(code, message);
 }
 

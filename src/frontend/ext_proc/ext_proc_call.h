@@ -103,7 +103,8 @@ class ExtProcCall final : public grpc::CallHandler, route::SessionSink {
   void send_request_body(std::span<const route::Splice> splices);
   void send_body(Direction direction, std::span<const grpc::Piece> pieces, bool end_of_stream,
                  std::string_view metadata = {});
-  void send_immediate(int status, std::string_view message, std::string_view drop_reason);
+  void send_immediate(int status, std::string_view message, std::string_view drop_reason,
+                      int retry_after);
   void refuse(int status, Code code, std::string_view message);
   void end_session(schedule::EndCause cause);
   void out_of_order();

@@ -317,34 +317,34 @@ void ProxyHandler::reply(const route::Reply& reply) {
   abort_call();
   if (exchange_->started())
     return grpc_ ? end_grpc(reply.status, reply.message) : exchange_->abort();
-  answer_error(reply.status, reply.message, code_name(reply.code), reply.drop_reason,
-               reply.request_id);
+  answer_error(reply);
 }
 
-void ProxyHandler::answer_error(int status, std::string_view message, std::string_view type,
-                                std::string_view drop_reason, std::string_view request_id) {
+void ProxyHandler::answer_error(const route::Reply& reply) {
   headers_.clear();
   const bool grpc = is_grpc(exchange_->head());
-  const auto code = grpc ? std::to_string(http::grpc_status(status)) : std::string();
+  const auto code = grpc ? std::to_string(http::grpc_status(reply.status)) : std::string();
+  const auto wait = std::to_string(reply.retry_after);
   if (grpc) {
-    text_ = grpc::percent_encoded(message);
+    text_ = grpc::percent_encoded(reply.message);
     headers_.assign(
         {{"content-type", "application/grpc"}, {"grpc-status", code}, {"grpc-message", text_}});
   } else {
     headers_.push_back({"Content-Type", "application/json"});
     write_error_body(text_, {.path = exchange_->head().target,
-                             .status = status,
-                             .message = message,
-                             .type = type,
-                             .request_id = request_id});
+                             .status = reply.status,
+                             .message = reply.message,
+                             .type = code_name(reply.code),
+                             .request_id = reply.request_id});
   }
-  if (status == 401 && !grpc) headers_.push_back({"WWW-Authenticate", "Bearer"});
-  if (!drop_reason.empty()) headers_.push_back({kDropReason, drop_reason});
-  if (!request_id.empty()) headers_.push_back({kRequestId, request_id});
+  if (reply.status == 401 && !grpc) headers_.push_back({"WWW-Authenticate", "Bearer"});
+  if (!reply.drop_reason.empty()) headers_.push_back({kDropReason, reply.drop_reason});
+  if (reply.retry_after > 0) headers_.push_back({"Retry-After", wait});
+  if (!reply.request_id.empty()) headers_.push_back({kRequestId, reply.request_id});
   if (grpc)
     exchange_->respond(200, headers_, {});
   else
-    exchange_->respond(status, headers_, text_);
+    exchange_->respond(reply.status, headers_, text_);
 }
 
 void ProxyHandler::on_sent(TimePoint offered) {

@@ -84,8 +84,7 @@ class ProxyHandler final : public http::RequestHandler,
   HeaderView heard(HeaderView headers);
   void collect_headers(std::span<const HeaderField> set_headers);
   void collect_body(std::span<const route::Splice> splices);
-  void answer_error(int status, std::string_view message, std::string_view type,
-                    std::string_view drop_reason, std::string_view request_id);
+  void answer_error(const route::Reply& reply);
 
   ProxyLoop& loop_;
   route::Session session_;

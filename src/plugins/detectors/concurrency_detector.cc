@@ -89,6 +89,15 @@ class ConcurrencyDetector final : public schedule::SaturationDetector, public sc
                              : share(all.tokens, tokens_max_) / n;
   }
 
+  double step(size_t endpoints, int64_t prompt_tokens) const override {
+    if (endpoints == 0 || !has_capacity()) return 0;
+    return std::max(counts_requests() ? share(1, requests_max_) : 0,
+                    counts_tokens() ? share(prompt_tokens, tokens_max_) : 0) /
+           static_cast<double>(endpoints);
+  }
+
+  bool follows_requests() const override { return true; }
+
   size_t filter(schedule::RequestContext& context, std::span<uint32_t> selected) const override {
     const auto load = context.read(load_);
     if (load.empty()) return selected.size();

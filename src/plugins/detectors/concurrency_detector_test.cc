@@ -50,6 +50,18 @@ class Pool {
   std::shared_ptr<InflightLoads> in_flight;
 };
 
+TEST(ConcurrencyDetector, SaysWhatARequestAdds) {
+  constexpr auto kLimits = "maxConcurrency: 10, maxTokenConcurrency: 1000";
+  const auto step = [&](std::string_view mode) {
+    Pool pool({{}, {}},
+              std::string("{concurrencyMode: ") + std::string(mode) + ", " + kLimits + "}");
+    return pool.detector.step(2, 500);
+  };
+  EXPECT_DOUBLE_EQ(step("requests"), .05);
+  EXPECT_DOUBLE_EQ(step("tokens"), .25);
+  EXPECT_DOUBLE_EQ(step("hybrid"), .25);
+}
+
 TEST(ConcurrencyDetector, IsTheLoadByTheCapacity) {
   const struct {
     std::vector<Load> loads;

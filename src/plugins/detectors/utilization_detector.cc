@@ -1,7 +1,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "plugin/registry.h"
-#include "schedule/lagging_detector.h"
+#include "schedule/interfaces.h"
 
 #include <algorithm>
 #include <array>
@@ -113,7 +113,7 @@ struct Shared {
   RunningPeaks peaks;
 };
 
-class UtilizationDetector final : public schedule::LaggingDetector, public schedule::Filter {
+class UtilizationDetector final : public schedule::SaturationDetector, public schedule::Filter {
  public:
   UtilizationDetector(Params p, const plugin::Context& context)
       : params_(std::move(p)),

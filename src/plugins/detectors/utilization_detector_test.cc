@@ -1,4 +1,3 @@
-#include "schedule/lagging_detector.h"
 #include "schedule/testing.h"
 
 #include <gtest/gtest.h>
@@ -122,7 +121,7 @@ TEST(UtilizationDetector, LeavesStaleEndpointsOutWhenTold) {
 class Series {
  public:
   explicit Series(std::string_view parameters)
-      : detector_(harness_.make<schedule::LaggingDetector>(utilization_detector(), parameters)),
+      : detector_(harness_.make<schedule::SaturationDetector>(utilization_detector(), parameters)),
         filter_(dynamic_cast<const Filter&>(detector_)) {}
 
   double saturation(Load load) {
@@ -143,7 +142,7 @@ class Series {
 
  private:
   Harness harness_{2};
-  const schedule::LaggingDetector& detector_;
+  const schedule::SaturationDetector& detector_;
   const Filter& filter_;
 };
 

@@ -27,8 +27,8 @@ struct Options {
 Result<std::string> read_token_file(const std::string& path);
 
 /// What operators and their tools read: GET /metrics, /healthz, /readyz (also /ready), the pages
-/// below /debug (decisions, endpoints, plugins, plugins/state), and at / a page for people that
-/// shows them. A port of its own, so that clients of the proxy never reach it. Threading: the
+/// below /debug (decisions, endpoints, flow, plugins, plugins/state), and at / a page for people
+/// that shows them. A port of its own, so that clients of the proxy never reach it. Threading: the
 /// loop's thread; construct and destroy there too, or while the loop does not run.
 class Server {
  public:

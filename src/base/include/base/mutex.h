@@ -21,6 +21,7 @@ namespace llmd {
 class LLMD_THREAD_SAFETY(capability("mutex")) Mutex {
  public:
   void lock() LLMD_THREAD_SAFETY(acquire_capability()) { mutex_.lock(); }
+  bool try_lock() LLMD_THREAD_SAFETY(try_acquire_capability(true)) { return mutex_.try_lock(); }
   void unlock() LLMD_THREAD_SAFETY(release_capability()) { mutex_.unlock(); }
   /// Tells the checker that the caller holds it, where LLMD_REQUIRES cannot be written: in front of
   /// a type that is not complete yet. Checks nothing at run time.

@@ -33,7 +33,8 @@ struct Error {
   Code code = Code::kUnknown;
   std::string message;
   std::string
-      drop_reason;  // value of x-llm-d-request-dropped-reason; empty: the header is not sent
+      drop_reason;      // value of x-llm-d-request-dropped-reason; empty: the header is not sent
+  int retry_after = 0;  // seconds, value of Retry-After; 0: the header is not sent
 
   /// The same error with "`context`: " in front of its message.
   Error in(std::string_view context) &&;

@@ -54,9 +54,10 @@ struct DataLayer {
 
 /// Limits and policies of one priority. Absent values take the built-in defaults.
 struct Band {
-  int64_t priority = 0;
+  int32_t priority = 0;
   std::optional<int64_t> bytes_max;
   std::optional<int64_t> requests_max;
+  std::optional<int64_t> tokens_max;
   std::optional<Ref> fairness_policy;
   std::optional<Ref> ordering_policy;
 };
@@ -65,6 +66,7 @@ struct Band {
 struct FlowControl {
   std::optional<int64_t> bytes_max;
   std::optional<int64_t> requests_max;
+  std::optional<int64_t> tokens_max;
   std::optional<Nanos> default_request_ttl;
   std::optional<Nanos> no_endpoint_request_ttl;
   std::optional<Band> default_band;
@@ -73,6 +75,9 @@ struct FlowControl {
   std::optional<Ref> usage_limit_policy;
   std::optional<Ref> saturation_detector;
   bool enable_eviction = false;
+  bool refuse_unmeetable_deadlines = false;
+  bool retry_after = false;
+  std::string request_ttl_header;
   std::vector<std::string> given;  // fields besides the detector that the document sets
 };
 

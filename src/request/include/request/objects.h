@@ -59,6 +59,8 @@ class Objects {
   Rule rule_for(std::string_view model) const;
 
   size_t objectives() const { return priorities_.size(); }
+  /// Of all objectives, each once, ascending.
+  std::vector<int32_t> priorities() const;
   const std::vector<ModelRewrite>& rewrites() const { return rewrites_; }
 
  private:

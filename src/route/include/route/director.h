@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -136,7 +137,7 @@ class LoopDirector {
   request::ObjectsPtr objects_;
   fleet::SnapshotPtr snapshot_;
   std::vector<std::unique_ptr<Arena>> arenas_;  // idle ones, for reuse
-  std::vector<Session*> waiting_;               // suspended in admission
+  std::list<Session*> waiting_;                 // suspended in admission
   uint64_t serial_ = 0;
   size_t active_ = 0;
   bool draining_ = false;

@@ -43,6 +43,7 @@ struct Reply {
   std::string_view message;
   std::string_view drop_reason;  // x-llm-d-request-dropped-reason; empty: not sent
   std::string_view request_id;   // as received or made
+  int retry_after = 0;           // seconds, Retry-After; 0: not sent
 };
 
 /// What a session asks its front end to do, possibly from within an on_…() call of the session.

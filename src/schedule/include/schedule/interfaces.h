@@ -139,6 +139,20 @@ class Admitter : public virtual Wired {
 class SaturationDetector : public virtual Wired {
  public:
   virtual double saturation(std::span<const Candidate> candidates, TimePoint now) const = 0;
+  /// What a request of so many prompt tokens adds to the saturation of `endpoints` endpoints, at
+  /// most. Flow control counts it for a request that it has let in and that is in no load yet. 0:
+  /// nothing that can be told.
+  virtual double step(size_t endpoints, int64_t prompt_tokens) const {
+    static_cast<void>(endpoints), static_cast<void>(prompt_tokens);
+    return 0;
+  }
+  /// The saturation for a gate that lets requests in one after the other: counts also those that
+  /// were sent and that no metrics show yet.
+  virtual double pressure(std::span<const Candidate> candidates, TimePoint now) const {
+    return saturation(candidates, now);
+  }
+  /// Whether the end of a request shows at once, and not with a later scrape.
+  virtual bool follows_requests() const { return false; }
 };
 
 /// Lets a request in, makes it wait, or refuses it, before endpoints are located. `locate` reads
@@ -147,8 +161,26 @@ class SaturationDetector : public virtual Wired {
 class Admission {
  public:
   virtual ~Admission() = default;
+  /// Asked again when a request that waits has been woken.
   virtual Result<Progress> admit(
       RequestContext& context, const std::function<std::span<const Candidate>()>& locate) const = 0;
+  /// A request that was let in shows in the load of an endpoint now, or goes without. At least once
+  /// for each; further calls change nothing.
+  virtual void settle(RequestContext&) const {}
+  /// Scheduling found no room for a request that was let in. True: it waits again, where it was
+  /// before, and is woken as after admit().
+  virtual bool wait_again(RequestContext&) const { return false; }
+  /// A request that waits goes away.
+  virtual void leave(RequestContext&, EndCause) const {}
+  /// A request has left its endpoint: there may be room.
+  virtual void made_room() const {}
+
+  /// The pipeline is in use from now on. `self` keeps it. Threading: a control thread.
+  virtual void start(std::shared_ptr<const void> self) const { static_cast<void>(self); }
+  /// The priorities that objectives give to requests. Threading: a control thread.
+  virtual void expect(std::span<const int32_t> priorities) const { static_cast<void>(priorities); }
+  /// What waits and why, as a JSON object; "": nothing does here. Threading: any.
+  virtual std::string dump_state() const { return {}; }
   /// How long a request may wait before it is refused with rejected-ttl-expired.
   virtual Nanos deadline() const { return Nanos::max(); }
 };

@@ -147,6 +147,14 @@ struct RequestContext {
   HeaderEdits response_headers;
   uint16_t forward_port = 0;  // instead of the endpoints' own; 0: their own
 
+  /// What flow control keeps of the request.
+  struct Admitted {
+    void* waiter = nullptr;  // while it waits
+    uint64_t reserved = 0;   // of the pool's room, until its load shows
+    TimePoint since{};       // it first came
+    uint8_t times = 0;       // it was let in
+  } admitted;
+
   std::string_view served;    // "host:port" that answered, as the proxy says; "": it did not
   ArenaList<Report> reports;  // of plugins, about the answer
 

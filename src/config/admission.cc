@@ -1,0 +1,84 @@
+#include "admission.h"
+
+#include "base/text.h"
+#include "flow/flow_admission.h"
+#include "flow/service.h"
+#include "flow/sheddable_admission.h"
+
+namespace llmd::config {
+namespace {
+
+/// The plugin that `ref` names as a T, which `kind` says.
+template <class T>
+Result<const T*> policy(const Ref& ref, std::string_view field, std::string_view kind,
+                        Instances& instances) {
+  LLMD_TRY_ASSIGN(Instance * instance, instances.resolve(ref, field));
+  const auto* found = instance->as<T>();
+  if (!found) return wrong_kind(ref, *instance, kind);
+  instance->used = true;
+  return found;
+}
+
+Result<flow::BandSettings> band_settings(const Band& band, Instances& instances) {
+  flow::BandSettings settings{.priority = band.priority,
+                              .limits = {.bytes = *band.bytes_max,
+                                         .requests = *band.requests_max,
+                                         .tokens = band.tokens_max.value_or(0)}};
+  LLMD_TRY_ASSIGN(settings.ordering, policy<flow::OrderingPolicy>(*band.ordering_policy,
+                                                                  "flowControl: orderingPolicyRef",
+                                                                  "ordering policy", instances));
+  LLMD_TRY_ASSIGN(settings.fairness, policy<flow::FairnessPolicy>(*band.fairness_policy,
+                                                                  "flowControl: fairnessPolicyRef",
+                                                                  "fairness policy", instances));
+  return settings;
+}
+
+Result<flow::Settings> flow_settings(const FlowControl& given, Instances& instances) {
+  flow::Settings settings;
+  settings.limits = {.bytes = given.bytes_max.value_or(0),
+                     .requests = given.requests_max.value_or(0),
+                     .tokens = given.tokens_max.value_or(0)};
+  settings.ttl = *given.default_request_ttl;
+  settings.no_endpoint_ttl = *given.no_endpoint_request_ttl;
+  settings.refuse_late = given.refuse_unmeetable_deadlines;
+  settings.retry_after = given.retry_after;
+  settings.ttl_header = to_lower(given.request_ttl_header);
+  for (const auto& band : given.bands) {
+    LLMD_TRY_ASSIGN(auto one, band_settings(band, instances));
+    settings.bands.push_back(one);
+  }
+  LLMD_TRY_ASSIGN(settings.other, band_settings(*given.default_band, instances));
+  if (given.default_negative_band) {
+    LLMD_TRY_ASSIGN(auto negative, band_settings(*given.default_negative_band, instances));
+    settings.other_negative = negative;
+  }
+  LLMD_TRY_ASSIGN(settings.usage,
+                  policy<flow::UsageLimitPolicy>(*given.usage_limit_policy,
+                                                 "flowControl.usageLimitPolicyPluginRef",
+                                                 "usage limit policy", instances));
+  return settings;
+}
+
+/// The flow control of the process; where it has none, as in a check, one that nobody runs.
+flow::Controller& controller_of(const Environment& environment) {
+  using Slot = flow::ControllerSlot;
+  const auto slot = environment.state.get<Slot>(Slot::kName, [] { return new Slot; });
+  if (slot->get) return slot->get();
+  return *environment.state.get<flow::Controller>(Slot::kName, [&] {
+    return new flow::Controller(environment.clock, environment.metrics, "pool");
+  });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<schedule::Admission>> admission(const Document& document,
+                                                       Instances& instances,
+                                                       const schedule::SaturationDetector& detector,
+                                                       const Environment& environment) {
+  if (!document.gate("flowControl")) return flow::sheddable_admission(detector);
+  LLMD_TRY_ASSIGN(auto settings, flow_settings(document.flow_control, instances));
+  settings.detector = &detector;
+  return flow::flow_admission(controller_of(environment), std::move(settings));
+}
+
+}  // namespace llmd::config
