@@ -250,6 +250,7 @@ void PrecisePart::sweep_aliases() {
   const auto gone = [&](uint64_t key) { return node_of(key) == 0; };
   boost::unordered::erase_if(aliases_, [&](const auto& alias) { return gone(alias.second); });
   boost::unordered::erase_if(spans_, [&](const auto& span) {
+    mutex_.assume_held();
     if (!std::ranges::all_of(span.second, gone)) return false;
     span_keys_ -= span.second.size();
     return true;
@@ -314,6 +315,7 @@ void PrecisePart::remove_slice(const Writer& writer, std::span<const uint64_t> e
 
 bool PrecisePart::remove_alias(const Writer& writer, uint64_t engine_key) {
   const auto take_key = [&](uint64_t key) {
+    mutex_.assume_held();
     const uint32_t number = node_of(key);
     return number == 0 || take(writer, number, false);
   };

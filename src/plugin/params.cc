@@ -202,8 +202,10 @@ Status apply(const Node* node, std::span<const std::string_view> names,
     return fail(Code::kBadRequest,
                 node->where() + ": parameters must be a map, not " + quoted(*node));
   std::vector<bool> seen(names.size());
-  for (const auto& [name, value] : node->members) {
-    const auto error_at = [&, &name = name, &value = value](std::string_view text) {
+  for (const auto& member : node->members) {
+    const auto& name = member.first;
+    const auto& value = member.second;
+    const auto error_at = [&](std::string_view text) {
       return fail(Code::kBadRequest,
                   value.where() + ": parameter '" + name + "': " + std::string(text));
     };

@@ -351,8 +351,8 @@ void PredictionClient::learn(const LatencyFeatures& features, PredictedLatency a
   State& s = *state_;
   std::string sample;
   write_sample(sample, features, actual, when);
-  const size_t most = std::max<size_t>(1, s.options.samples_max / s.kinds.size());
   const MutexLock lock(s.mutex);
+  const size_t most = std::max<size_t>(1, s.options.samples_max / s.kinds.size());
   if (!s.kinds[actual.tpot_ms > 0 ? 1 : 0].add(std::move(sample), most, s.rng))
     s.samples_dropped.add();
 }
