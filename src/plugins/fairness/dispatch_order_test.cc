@@ -125,7 +125,39 @@ TEST_F(DispatchOrder, OfSharesInTokens) {
                    {3, "b2", 0, -1, 60s, 50},
                    {4, "b3", 0, -1, 60s, 50},
                    {5, "b4", 0, -1, 60s, 50}}),
-            "a1 b1 b2 a2 b3 b4");
+            "b1 a1 b2 b3 a2 b4");
+}
+
+TEST_F(DispatchOrder, GivesEqualTokensToManyTenants) {
+  constexpr size_t kTenants = 100;
+  harness_.emplace(0);
+  flow::testing::Policies policies;
+  flow::Settings settings = policies.settings();
+  const auto& fair = harness_->make<flow::FairnessPolicy>(token_fairness_policy());
+  for (auto& band : settings.bands) band.fairness = &fair;
+  flow::Queues queues;
+  queues.configure(settings, at(0s));
+  Rng rng(1);
+  // Tenant t's requests are up to 64 * (2 + t mod 8) tokens long.
+  const auto add = [&](size_t tenant) {
+    auto& one = *kept_.emplace_back(flow::testing::waiter(at(1s), "t" + std::to_string(tenant)));
+    one.tokens = static_cast<int64_t>(64 + rng.below(64 * (1 + tenant % 8)));
+    queues.enqueue(one, at(1s));
+  };
+  for (size_t tenant = 0; tenant < kTenants; ++tenant) add(tenant), add(tenant);
+  std::vector<double> served(kTenants);
+  double total = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    flow::Waiter* next = queues.first(*queues.bands()[1], at(1s));
+    const auto tenant = static_cast<size_t>(std::stoi(next->fairness_id.substr(1)));
+    served[tenant] += static_cast<double>(next->tokens);
+    total += static_cast<double>(next->tokens);
+    queues.dispatch(*next, at(1s));
+    add(tenant);
+  }
+  for (const double tokens : served) EXPECT_NEAR(tokens * kTenants / total, 1, 0.02);
+  for (auto& one : kept_)
+    if (one->flow) queues.remove(*one, at(1s));
 }
 
 TEST_F(DispatchOrder, OfWeightedShares) {

@@ -71,7 +71,7 @@ struct Stage {
 /// A request that need not wait: admitted, and settled as when its load shows.
 void pass_by(benchmark::State& state) {
   Stage stage(round_robin_fairness_policy());
-  stage.policies.detector.each = 1e-3;
+  stage.policies.detector.each = 1e-7;
   stage.policies.detector.sizes.reserve(1 << 20);
   const auto admission = flow::flow_admission(stage.controller, stage.settings);
   Arena arena;
@@ -87,8 +87,8 @@ void pass_by(benchmark::State& state) {
     admission->settle(context);
     if (warm == before) warm = allocations;
   }
-  state.counters["allocations"] =
-      benchmark::Counter(static_cast<double>(allocations - warm), benchmark::Counter::kAvgIterations);
+  state.counters["allocations"] = benchmark::Counter(static_cast<double>(allocations - warm),
+                                                     benchmark::Counter::kAvgIterations);
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(pass_by);
@@ -96,7 +96,7 @@ BENCHMARK(pass_by);
 /// Into a queue and out again while nothing else waits: enqueue, dispatch, release.
 void wait_alone(benchmark::State& state) {
   Stage stage(round_robin_fairness_policy());
-  stage.policies.detector.each = 1e-3;
+  stage.policies.detector.each = 1e-7;
   auto& gate = stage.controller.gate();
   gate.renew(real_clock().now());
   const auto waiter = flow::testing::waiter(at(1s));
@@ -131,8 +131,8 @@ void dispatch(benchmark::State& state, const plugin::Descriptor& (*fairness)()) 
   for (int i = 0; i < kFlows * kEach; ++i)
     for (const int32_t priority : {10, 0, -1}) {
       const auto when = at(std::chrono::microseconds(i));
-      waiters.push_back(flow::testing::waiter(
-          when, "tenant-" + std::to_string(rng.below(kFlows)), priority));
+      waiters.push_back(
+          flow::testing::waiter(when, "tenant-" + std::to_string(rng.below(kFlows)), priority));
       waiters.back()->tokens = static_cast<int64_t>(100 + rng.below(4000));
     }
   size_t during = 0;
@@ -225,9 +225,10 @@ void fairness_of_tokens(benchmark::State& state) {
     Rng rng(1);
     std::vector<std::unique_ptr<flow::Waiter>> waiters;
     const auto add = [&](int tenant) {
-      auto& one = *waiters.emplace_back(
-          flow::testing::waiter(at(1s), "tenant-" + std::to_string(tenant)));
-      one.tokens = static_cast<int64_t>(64 + rng.below(64 * (1 + static_cast<uint64_t>(tenant) % 8)));
+      auto& one =
+          *waiters.emplace_back(flow::testing::waiter(at(1s), "tenant-" + std::to_string(tenant)));
+      one.tokens =
+          static_cast<int64_t>(64 + rng.below(64 * (1 + static_cast<uint64_t>(tenant) % 8)));
       stage.queues.enqueue(one, at(1s));
     };
     for (int tenant = 0; tenant < kTenants; ++tenant) add(tenant), add(tenant);

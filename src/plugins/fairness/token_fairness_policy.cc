@@ -35,9 +35,10 @@ const plugin::Params<Params>& table() {
 
 using Weights = std::map<std::string, double, std::less<>>;
 
-/// Start-time fair queueing: each flow has a virtual time that grows by the work it is given, over
-/// its weight; the one that is furthest behind goes. A flow that comes back starts where the others
-/// are, so that waiting for nothing earns nothing.
+/// Each flow has a virtual time that grows by the work it is given, over its weight. The flow goes
+/// whose first request would be half through earliest, so that at any moment each has been given
+/// its share to within half a request. A flow that comes back starts where the others are: waiting
+/// for nothing earns nothing.
 class TokenPicker final : public flow::FlowPicker {
  public:
   explicit TokenPicker(const Weights& weights) : weights_(weights) {}
@@ -47,20 +48,25 @@ class TokenPicker final : public flow::FlowPicker {
     flows_.push(key_of(flow), flow);
   }
   void remove(Flow& flow) override { flows_.remove(flow); }
+  void head_changed(Flow& flow) override { flows_.update(key_of(flow), flow); }
   Flow* pick(TimePoint) override { return flows_.empty() ? nullptr : &flows_.top(); }
   void dispatched(Flow& flow, const flow::Waiter& waiter) override {
     now_ = flow.served;
-    flow.served += static_cast<double>(std::max<int64_t>(waiter.tokens, 1)) / weight_of(flow);
-    flows_.update(key_of(flow), flow);
+    flow.served += cost(flow, waiter);
   }
 
  private:
   struct Key {
-    double served = 0;
-    uint64_t sequence = 0;  // of the first request when the flow came to wait or went last
+    double middle = 0;
+    uint64_t sequence = 0;
     auto operator<=>(const Key&) const = default;
   };
-  static Key key_of(const Flow& flow) { return {flow.served, flow.head_key().sequence}; }
+  Key key_of(const Flow& flow) const {
+    return {flow.served + cost(flow, flow.head()) / 2, flow.head_key().sequence};
+  }
+  double cost(const Flow& flow, const flow::Waiter& waiter) const {
+    return static_cast<double>(std::max<int64_t>(waiter.tokens, 1)) / weight_of(flow);
+  }
   double weight_of(const Flow& flow) const {
     if (weights_.empty()) return 1;
     const auto own = weights_.find(flow.id);

@@ -45,7 +45,6 @@ struct Waiter {
 
   // What is known of the request. Not changed while it waits.
   std::string fairness_id;
-  int32_t priority = 0;
   int64_t bytes = 0;
   int64_t tokens = 0;         // of work: prompt and expected answer
   int64_t prompt_tokens = 0;  // of them
@@ -53,25 +52,28 @@ struct Waiter {
   TimePoint enqueued{};
   Nanos ttl{0};               // while there are endpoints; 0: none
   int64_t deadline = kNever;  // of its first token, nanoseconds of the clock
+  schedule::Signal resume;
+  int32_t priority = 0;
 
   // The dispatcher's.
-  bool seen = false;  // it has been handed over once
-  uint64_t sequence = 0;
-  Flow* flow = nullptr;  // null: it is in no queue
   uint32_t position = 0;
   uint32_t short_position = kNoPosition;  // in the heap of those with a TTL of their own
-  Waiter* older = nullptr;
-  Waiter* newer = nullptr;
-  Waiter* next_handed = nullptr;
-  TimePoint queued{};
+  bool seen = false;                      // it has been handed over once
+
+  std::atomic<uint8_t> word{kHanded};
 
   // How it ended. The loop's once `word` says so.
   Outcome outcome = Outcome::kNotYetFinalized;
   uint64_t reserved = 0;  // of a dispatched one, see Gate
   Nanos retry_after{0};   // 0: not known
+  TimePoint queued{};     // when it came to its queue
 
-  std::atomic<uint8_t> word{kHanded};
-  schedule::Signal resume;
+  // The dispatcher's.
+  uint64_t sequence = 0;
+  Flow* flow = nullptr;  // null: it is in no queue
+  Waiter* older = nullptr;
+  Waiter* newer = nullptr;
+  Waiter* next_handed = nullptr;
 
   static constexpr uint32_t kNoPosition = UINT32_MAX;
 };
