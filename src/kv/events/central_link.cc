@@ -46,7 +46,16 @@ void CentralLink::take(const ZmqMessage& message) {
   PublisherStream* const stream = find(parse_topic(read->topic).pod, batch->rank);
   if (!stream) return metrics.refused.add();
   stream->metrics().messages.add();
+  if (in_row(read->sequence)) stream->skip_to(read->sequence);
   stream->live(*read, &*batch);
+}
+
+/// Whether the number is the next one of a row that all publishers share.
+bool CentralLink::in_row(uint64_t sequence) {
+  const bool follows = sequence == row_next_ || streams_.size() == 1;
+  row_length_ = follows ? std::min(row_length_ + 1, kRowMin) : 0;
+  row_next_ = sequence + 1;
+  return row_length_ == kRowMin && streams_.size() > 1;
 }
 
 PublisherStream* CentralLink::find(std::string_view pod, std::optional<uint32_t> rank) {

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <string>
 #include <vector>
@@ -351,6 +352,40 @@ TEST(CentralLink, TellsPublishersApartByTopicAndRank) {
              "10.0.0.2:8000/1 lost 1", "10.0.0.2:8000/1 m removed [5] gpu",
              "10.0.0.1:8000 m removed [6] gpu", "10.0.0.1:8000 left"}));
   EXPECT_EQ(link.publishers(), 2u);
+}
+
+TEST(CentralLink, KnowsARelayByItsRow) {
+  Bench bench;
+  bench.options.bind_endpoint = "tcp://127.0.0.1:*";
+  CentralLink link(bench.context);
+  ASSERT_TRUE(link.start());
+  ZmqSocket relay(bench.zmq, ZMQ_XPUB);
+  ASSERT_TRUE(relay.connect(link.bound_endpoint()));
+  ZmqMessage message;
+  ASSERT_TRUE(bench.until([&] { return relay.receive(message); }));
+  size_t lines = 0;
+  const auto publish = [&](std::string_view pod, uint64_t sequence, size_t more) {
+    EXPECT_TRUE(relay.send({fmt::format("kv@{}@m", pod), big_endian(sequence),
+                            payload(static_cast<double>(sequence), sequence)}));
+    ASSERT_TRUE(bench.until_lines(lines += more));
+  };
+  publish("a", 5, 2);  // with "joined"
+  publish("b", 6, 2);
+  publish("c", 7, 2);
+  publish("a", 8, 1);
+  publish("b", 9, 1);
+  EXPECT_FALSE(bench.page_has("llmd_kv_event_batches_lost_total{pod_identifier=\"a\"} 1"));
+  publish("a", 11, 2);  // somebody's 10 is missing: nobody can tell whose
+  publish("b", 12, 2);
+  publish("c", 13, 2);
+  for (uint64_t i = 14; i < 14 + CentralLink::kRowMin; ++i) publish("c", i, 1);
+  publish("a", 14 + CentralLink::kRowMin, 1);
+  const auto all = bench.notes.lines();
+  const auto lost = [&](std::string_view line) { return std::ranges::count(all, line); };
+  EXPECT_EQ(lost("a lost 2"), 1);
+  EXPECT_EQ(lost("b lost 2"), 1);
+  EXPECT_EQ(lost("c lost 5"), 1);
+  EXPECT_EQ(std::ranges::count_if(all, [](auto& line) { return line.contains("lost"); }), 3);
 }
 
 TEST(CentralLink, LimitsWhatItFollowsAndMakesRoomOnlyOfWhatIsSilent) {

@@ -45,6 +45,8 @@ class PublisherStream {
   using Action = SequenceTracker::Step::Action;
   /// kReplay: ask, then give the message again. `decoded`: its batch, where that is known already.
   Action live(const EventMessage& message, const Batch* decoded = nullptr);
+  /// The numbers before this one were other publishers'.
+  void skip_to(uint64_t sequence) { tracker_.skip_to(sequence); }
   Action connected();
   /// An answer's message; an empty topic does not tell the model. kReplay: ask again.
   Action replayed(const EventMessage& message);

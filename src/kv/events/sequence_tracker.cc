@@ -69,6 +69,10 @@ Step SequenceTracker::live(uint64_t sequence, double published, TimePoint now) {
   return apply(sequence, published, reset);
 }
 
+void SequenceTracker::skip_to(uint64_t sequence) {
+  if (started_) next_ = std::max(next_, sequence);
+}
+
 Step SequenceTracker::replayed(uint64_t sequence, double published) {
   CHECK(replaying_);
   if (check_) {

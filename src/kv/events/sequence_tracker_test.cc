@@ -52,6 +52,16 @@ TEST(SequenceTracker, SaysWhatWasLostWithoutReplay) {
   EXPECT_EQ(tracker.live(10, 10, at(0)), kApply);
 }
 
+TEST(SequenceTracker, LeavesOutWhatIsNotItsOwn) {
+  SequenceTracker tracker(false);
+  tracker.skip_to(3);  // before its first it has nothing to miss
+  EXPECT_EQ(tracker.live(7, 7, at(0)), kApply);
+  tracker.skip_to(9);
+  EXPECT_EQ(tracker.live(9, 9, at(0)), kApply);
+  tracker.skip_to(5);
+  EXPECT_EQ(tracker.live(12, 12, at(0)), lost(2));
+}
+
 TEST(SequenceTracker, AsksForThePastWhenItJoins) {
   SequenceTracker tracker(true);
   EXPECT_EQ(tracker.connected(at(0)), kReplay);

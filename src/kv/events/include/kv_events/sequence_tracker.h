@@ -51,6 +51,9 @@ class SequenceTracker {
   /// A message as published; `published` is its batch's time. Requires: not replaying().
   Step live(uint64_t sequence, double published, TimePoint now);
 
+  /// The numbers before this one, as far as they are not known, were not this publisher's.
+  void skip_to(uint64_t sequence);
+
   bool replaying() const { return replaying_; }
   /// The number to ask from; where to go on after a broken answer.
   uint64_t replay_from() const { return check_ ? next_ - 1 : next_; }
