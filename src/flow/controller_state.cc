@@ -55,10 +55,11 @@ void print_flows(std::string& text, const Band& band, const DrainRate& rate, int
 
 }  // namespace
 
-std::string Controller::dump_state() const {
+std::string Controller::dump_state() {
+  const TimePoint now = clock_.now();
+  gate_.refresh(now);
   const Gate::Reading reading = gate_.reading();
   const Regime regime = gate_.regime();
-  const TimePoint now = clock_.now();
   const MutexLock lock(mutex_);
   std::string text = fmt::format(
       R"({{"saturation":{:.4f},"reserved":{:.4f},"poolEmpty":{},"regimeSeconds":{:.3f},)"

@@ -57,3 +57,14 @@ def test_the_state_of_the_queues_is_json(router):
     state = json.loads(httpx.get(router.admin + "/debug/flow").text)
     assert [band["priority"] for band in state["bands"]] == [10, 0]
     assert state["waiting"] == 0 and not state["poolEmpty"]
+
+
+def test_the_published_example_routes(lab):
+    example = pathlib.Path(__file__).parents[1] / "data" / "config" / "06-flow-control.yaml"
+    router = lab.router(endpoint=lab.sim(replicas=2).urls, config_file=example)
+    ask = {"model": MODEL, "messages": [{"role": "user", "content": "x"}]}
+    for tenant in ("a", "b"):
+        httpx.post(router.url + "/v1/chat/completions", json=ask, headers={"x-llm-d-inference-fairness-id": tenant}).raise_for_status()
+    page = router.metrics()
+    assert page.value("llm_d_epp_flow_control_requests_total", outcome="Dispatched") == 2
+    assert page.value("llm_d_epp_flow_control_global_capacity_utilization_bytes") == 0

@@ -8,7 +8,7 @@ import pytest
 
 import browser
 from process import BINARY, MODEL, eventually
-from wire import chat_body, once, request
+from wire import Wire, chat_body, once, request
 
 EVIL = "<img/src=x/onerror=window.hacked=1>"
 RESULTS = pathlib.Path(BINARY).resolve().parents[2] / "results"
@@ -33,6 +33,25 @@ def keep(tab, name):
 
 def ask(router, request_id, **fields):
     return once(router.port, request(chat_body(**fields), f"X-Request-Id: {request_id}"))
+
+
+def test_the_page_shows_what_waits(lab, tab):
+    text = ("apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\nfeatureGates: [flowControl]\n"
+            "plugins: [{type: concurrency-detector, parameters: {maxConcurrency: 1}}]\n"
+            "flowControl: {saturationDetector: {pluginRef: concurrency-detector}}\n")
+    sim = lab.sim(inter_token_latency="30s")
+    router = lab.router(endpoint=sim.urls, config_text=text)
+    tab.open(router.admin + "/")
+    tab.wait_for("the band", "document.querySelectorAll('#queues tbody tr').length === 1")
+    assert "open" in tab.text("#queues")
+    held = [Wire(router.port) for _ in range(2)]
+    for one in held:
+        one.send(request(chat_body(), f"x-llm-d-inference-fairness-id: {EVIL}"))
+    tab.wait_for("the request", "document.querySelector('#queues tbody').textContent.includes('onerror')")
+    assert EVIL in tab.text("#queues") and "pool is full for it" in tab.text("#queues")
+    keep(tab, "queues")
+    for one in held:
+        one.sock.close()
 
 
 def test_the_page_shows_fleet_decisions_and_plugins(lab, tab):

@@ -77,11 +77,10 @@ class Controller {
   void run();
 
   Gate& gate() { return gate_; }
-  const Gate& gate() const { return gate_; }
   FlowProbe& probe() { return probe_; }
   size_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
   /// What waits and why, as a JSON object.
-  std::string dump_state() const;
+  std::string dump_state();
 
  private:
   friend class ControllerGauges;
@@ -114,7 +113,7 @@ class Controller {
   std::atomic<bool> woken_{false};
   alignas(64) std::atomic<Waiter*> handed_{nullptr};  // a stack
 
-  mutable Mutex mutex_;  // uncontended but for dumps and scrapes
+  Mutex mutex_;  // uncontended but for dumps and scrapes
   Queues queues_ LLMD_GUARDED_BY(mutex_);
   uint64_t bands_version_ LLMD_GUARDED_BY(mutex_) = 0;
   DrainRate rate_ LLMD_GUARDED_BY(mutex_);
