@@ -21,7 +21,7 @@ Controller::Controller(const Clock& clock, metric::Registry& metrics, const std:
       pool_name_(pool),
       gate_(clock),
       probe_(metrics, pool),
-      gauges_(std::make_unique<ControllerGauges>(*this, metrics, pool)) {}
+      gauges_(std::make_unique<ControllerGauges>(*this, clock, metrics, pool)) {}
 
 Controller::~Controller() {
   subscription_.reset();
@@ -212,6 +212,7 @@ void Controller::expire(TimePoint now) {
   const Regime regime = gate_.regime();
   const Outcome outcome = regime.empty ? Outcome::kEvictedNoEndpoints : Outcome::kEvictedTtl;
   queues_.expire(regime, now, [&](Waiter& waiter) {
+    mutex_.assume_held();
     if (queues_.settings().retry_after) waiter.retry_after = until_drained(waiter.priority);
     finish(waiter, outcome);
     ++dropped_[regime.empty];

@@ -23,9 +23,10 @@ double part(int64_t waiting, int64_t most) {
 
 }  // namespace
 
-ControllerGauges::ControllerGauges(Controller& controller, metric::Registry& metrics,
-                                   std::string pool)
+ControllerGauges::ControllerGauges(Controller& controller, const Clock& clock,
+                                   metric::Registry& metrics, std::string pool)
     : controller_(controller),
+      clock_(clock),
       pool_(std::move(pool)),
       saturation_(gauge(metrics, "llm_d_epp_flow_control_pool_saturation",
                         "How full the pool is, by stage: 1 is full; 'effective' is the highest and "
@@ -45,15 +46,13 @@ ControllerGauges::ControllerGauges(Controller& controller, metric::Registry& met
       all_bytes_(gauge(metrics, "llm_d_epp_flow_control_global_capacity_utilization_bytes",
                        "Part of the bytes that may wait in all bands that do.",
                        {"inference_pool"})),
-      collector_(metrics.on_collect([this] { collect(); })) {}
-
-void ControllerGauges::collect() {
-  show_pool();
-  show_queues();
-}
+      collector_(metrics.on_collect([this] {
+        show_pool();
+        controller_.look([this](const Queues& queues) { show_queues(queues); });
+      })) {}
 
 void ControllerGauges::show_pool() {
-  const Gate::Saturation now = controller_.gate_.measure(controller_.clock_.now());
+  const Gate::Saturation now = controller_.gate().measure(clock_.now());
   const auto show = [&](std::string_view stage, const std::optional<double>& value) {
     if (!value) return saturation_.forget("stage", stage);
     saturation_.gauge(std::array<std::string_view, 2>{pool_, stage}).set(*value);
@@ -63,9 +62,7 @@ void ControllerGauges::show_pool() {
   show("effective", now.effective);
 }
 
-void ControllerGauges::show_queues() {
-  const MutexLock lock(controller_.mutex_);
-  const Queues& queues = controller_.queues_;
+void ControllerGauges::show_queues(const Queues& queues) {
   std::vector<int32_t> present;
   for (const auto& band : queues.bands()) {
     const std::string priority = fmt::format_int(present.emplace_back(band->priority())).str();

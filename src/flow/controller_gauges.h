@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/clock.h"
 #include "metric/registry.h"
 
 #include <cstdint>
@@ -10,20 +11,22 @@
 namespace llmd::flow {
 
 class Controller;
+class Queues;
 
 /// The gauges of spec 04 §2.4 that are computed when the page is asked for: how full the pool is,
 /// and the queues. Threading: whoever renders the page.
 class ControllerGauges {
  public:
-  ControllerGauges(Controller& controller, metric::Registry& metrics, std::string pool);
+  ControllerGauges(Controller& controller, const Clock& clock, metric::Registry& metrics,
+                   std::string pool);
 
  private:
-  void collect();
   void show_pool();
-  void show_queues();
+  void show_queues(const Queues& queues);
   void show_global(metric::Family& family, int64_t waiting, int64_t most);
 
   Controller& controller_;
+  const Clock& clock_;
   const std::string pool_;
   metric::Family& saturation_;
   metric::Family& requests_;

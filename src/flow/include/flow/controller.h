@@ -79,11 +79,15 @@ class Controller {
   Gate& gate() { return gate_; }
   FlowProbe& probe() { return probe_; }
   size_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
+  /// Shows what waits. Holds up the dispatcher meanwhile.
+  void look(const std::function<void(const Queues&)>& visit) {
+    const MutexLock lock(mutex_);
+    visit(queues_);
+  }
   /// What waits and why, as a JSON object.
   std::string dump_state();
 
  private:
-  friend class ControllerGauges;
   void wake();
   void push(Waiter& waiter);
   Waiter* take_handed();
