@@ -276,6 +276,19 @@ TEST_F(FlowControlTest, LetsARequestWaitAgainWhenThereWasNoRoom) {
   EXPECT_EQ(client.forwarded, 1);
 }
 
+TEST_F(FlowControlTest, LetsARequestWaitAgainWhenThePoolIsEmptyAfterAll) {
+  const auto before = fleet_.snapshot();
+  flow::testing::set_fleet(fleet_, {});
+  controller_.set_pool(before);  // the dispatcher hears of it later than the loop
+  executor_.run();
+  Client& client = request();
+  EXPECT_EQ(client.answer, "");
+  flow::testing::set_fleet(fleet_, {""});
+  executor_.run();
+  alarms_.front()();
+  EXPECT_EQ(client.forwarded, 1);
+}
+
 TEST_F(FlowControlTest, RefusesWhenThereIsNoRoomForLong) {
   doorman_->full = true;
   Client& client = request();

@@ -215,10 +215,12 @@ struct Session::Impl final : Suspendable {
   void screen() {
     auto& c = *context;
     search.locate(c, loop.snapshot_, attempts);
-    if (c.candidates.empty())
+    if (c.candidates.empty()) {
+      if (loop.snapshot_->endpoints.empty() && wait_again()) return;
       return refuse({Code::kServiceUnavailable,
                      "failed to find endpoint candidates for serving the request",
                      "rejected-no-endpoints"});
+    }
     if (auto ok = schedule::run_screeners(c, *pipeline); !ok) return refuse(std::move(ok).error());
     decisions.end_stage(c, Stage::kLocate);
     produce();
@@ -268,7 +270,7 @@ struct Session::Impl final : Suspendable {
     decisions.end_stage(c, Stage::kSchedule);
     if (!scheduled) {
       if (search.widen()) return schedule_again();
-      if (wait_again(scheduled.error())) return;
+      if (scheduled.error().drop_reason == "rejected-saturated" && wait_again()) return;
       director.probe_->attempts(false, c.target_model, "", "", "").add();
       return refuse(std::move(scheduled).error());
     }
@@ -292,10 +294,10 @@ struct Session::Impl final : Suspendable {
     send();
   }
 
-  /// Whether a request that was let in waits again, since all endpoints are full after all.
-  bool wait_again(const Error& error) {
-    if (error.drop_reason != "rejected-saturated" || attempts.any() || loop.draining_ ||
-        !pipeline->admission || !pipeline->admission->wait_again(*context))
+  /// Whether a request that was let in waits again, since all endpoints are full or gone after all.
+  bool wait_again() {
+    if (attempts.any() || loop.draining_ || !pipeline->admission ||
+        !pipeline->admission->wait_again(*context))
       return false;
     begin_wait();
     waited_again = true;
