@@ -144,6 +144,12 @@ class UtilizationDetector final : public schedule::SaturationDetector, public sc
     });
   }
 
+  double step(size_t endpoints, int64_t) const override {
+    return endpoints == 0 ? 0
+                          : 1 / static_cast<double>(params_.queue_depth) /
+                                static_cast<double>(endpoints);
+  }
+
   size_t filter(schedule::RequestContext& context, std::span<uint32_t> selected) const override {
     const TimePoint now = context.clock.now();
     size_t kept = 0;

@@ -182,6 +182,13 @@ TEST(UtilizationDetector, PressureCountsWhatNoMetricsShowYet) {
   EXPECT_EQ(series.pressure(8, 8, 2), .4);   // two of somebody else's
 }
 
+TEST(UtilizationDetector, KnowsWhatARequestWillAdd) {
+  Harness harness(1);
+  const auto& detector = harness.make<SaturationDetector>(utilization_detector());
+  EXPECT_EQ(detector.step(4, 1000), .05);
+  EXPECT_EQ(detector.step(0, 1000), 0);
+}
+
 TEST(UtilizationDetector, FiltersFullAndStaleEndpoints) {
   EXPECT_EQ(filtered({{4, .79}, {5, 0}, {0, .8}, kStale, {0, 0}}), (Picks{0, 4}));
 }
