@@ -156,5 +156,51 @@ TEST_F(FlowControlConfig, UsesTheFlowControlOfTheProcess) {
   controller.retire();
 }
 
+constexpr std::string_view kByLedger =
+    "plugins: [{type: concurrency-detector}, {type: queue-scorer}]\nflowControl: "
+    "{saturationDetector: {pluginRef: concurrency-detector}, enableEviction: ";
+
+TEST_F(FlowControlConfig, FollowsRunningRequestsThatMayHaveToGiveWay) {
+  const auto follows = [&](const std::string& enabled) {
+    const auto loaded = load(std::string(kByLedger) + enabled + "}");
+    EXPECT_TRUE(loaded) << loaded.error().message;
+    EXPECT_TRUE(loaded->pipeline->warnings.empty());
+    return loaded->pipeline->pre_request.back().plugin->name() == "eviction" &&
+           loaded->pipeline->response.back().plugin->name() == "eviction";
+  };
+  EXPECT_TRUE(follows("true"));
+  EXPECT_FALSE(follows("false"));
+}
+
+TEST_F(FlowControlConfig, WarnsOfEvictionByOldMetrics) {
+  const auto loaded = load("plugins: [{type: queue-scorer}]\nflowControl: {enableEviction: true}");
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  ASSERT_EQ(loaded->pipeline->warnings.size(), 1u);
+  EXPECT_EQ(loaded->pipeline->warnings[0],
+            "f.yaml: flowControl.enableEviction: 'utilization-detector' learns of freed places "
+            "with the next scrape only, so more requests than needed give way; use "
+            "concurrency-detector");
+}
+
+TEST_F(FlowControlConfig, WarnsOfALimitThatNoFilterKeeps) {
+  const auto loaded = load(std::string(kByLedger) +
+                           "false}\nschedulingProfiles: [{name: default, plugins: [{pluginRef: "
+                           "queue-scorer}]}]");
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  ASSERT_EQ(loaded->pipeline->warnings.size(), 1u);
+  EXPECT_TRUE(loaded->pipeline->warnings[0].contains("is in no scheduling profile"));
+}
+
+TEST_F(FlowControlConfig, LoadsTheExample) {
+  environment_.allow_experimental = true;
+  const std::string path = std::string(LLMD_SOURCE_DIR) + "/deploy/examples/flow-control.yaml";
+  const auto text = config::read_document(path);
+  ASSERT_TRUE(text) << text.error().message;
+  const auto loaded = config::load(*text, path, environment_);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_TRUE(loaded->pipeline->warnings.empty()) << loaded->pipeline->warnings[0];
+  EXPECT_EQ(loaded->document.flow_control.bands.size(), 2u);
+}
+
 }  // namespace
 }  // namespace llmd

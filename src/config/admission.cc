@@ -1,6 +1,7 @@
 #include "admission.h"
 
 #include "base/text.h"
+#include "flow/eviction_hooks.h"
 #include "flow/flow_admission.h"
 #include "flow/service.h"
 #include "flow/sheddable_admission.h"
@@ -69,6 +70,17 @@ flow::Controller& controller_of(const Environment& environment) {
   });
 }
 
+bool evicts(const Document& document) {
+  return document.gate("flowControl") && document.flow_control.enable_eviction;
+}
+
+/// How long after its end a request may still be in what the detector says (spec 03 §9.4).
+Nanos eviction_lag(const schedule::SaturationDetector& detector, Nanos scrape_interval) {
+  constexpr Nanos kOfLedgers = std::chrono::milliseconds(10);
+  constexpr Nanos kOfMetrics = std::chrono::milliseconds(2250);  // beside the scrape interval
+  return detector.follows_requests() ? kOfLedgers : scrape_interval + kOfMetrics;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<schedule::Admission>> admission(const Document& document,
@@ -78,7 +90,29 @@ Result<std::unique_ptr<schedule::Admission>> admission(const Document& document,
   if (!document.gate("flowControl")) return flow::sheddable_admission(detector);
   LLMD_TRY_ASSIGN(auto settings, flow_settings(document.flow_control, instances));
   settings.detector = &detector;
-  return flow::flow_admission(controller_of(environment), std::move(settings));
+  flow::Controller& controller = controller_of(environment);
+  if (evicts(document)) {
+    settings.evictor = controller.evictor();
+    settings.eviction_lag = eviction_lag(detector, environment.scrape_interval);
+  }
+  return flow::flow_admission(controller, std::move(settings));
+}
+
+Result<std::unique_ptr<plugin::Plugin>> eviction(const Document& document,
+                                                 const Environment& environment) {
+  if (!evicts(document)) return nullptr;
+  plugin::Descriptor hooks{.type = "eviction", .kind = "hook", .summary = {}};
+  hooks.make = [evictor = controller_of(environment).evictor()](
+                   const plugin::Context&, const codec::Node*) -> Result<plugin::Made> {
+    return plugin::Made{.plugin = std::make_unique<flow::EvictionHooks>(evictor),
+                        .parameters = "{}"};
+  };
+  const plugin::Registry registry({hooks});
+  LLMD_TRY_ASSIGN(auto made, registry.make(registry.descriptors()[0],
+                                           {hooks.type, environment.state, environment.metrics,
+                                            environment.clock},
+                                           nullptr));
+  return std::move(made.plugin);
 }
 
 }  // namespace llmd::config

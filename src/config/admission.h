@@ -17,4 +17,9 @@ Result<std::unique_ptr<schedule::Admission>> admission(const Document& document,
                                                        const schedule::SaturationDetector& detector,
                                                        const Environment& environment);
 
+/// The hooks by which running requests are followed that may have to give way, called "eviction";
+/// null: none has to. Not of a type that documents can name.
+Result<std::unique_ptr<plugin::Plugin>> eviction(const Document& document,
+                                                 const Environment& environment);
+
 }  // namespace llmd::config

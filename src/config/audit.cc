@@ -30,6 +30,29 @@ class Audit {
     }
   }
 
+  void eviction(const schedule::Pipeline& pipeline) {
+    if (!document_.gate("flowControl") || !document_.flow_control.enable_eviction ||
+        pipeline.detector->follows_requests())
+      return;
+    warnings_.push_back(document_.file + ": flowControl.enableEviction: '" +
+                        pipeline.detector->name() +
+                        "' learns of freed places with the next scrape only, so more requests "
+                        "than needed give way; use concurrency-detector");
+  }
+
+  /// The gate keeps a limit of all endpoints together, the filter that of each.
+  void unfiltered(const schedule::Pipeline& pipeline) {
+    const auto* filter = dynamic_cast<const schedule::Filter*>(pipeline.detector);
+    if (!document_.gate("flowControl") || !pipeline.detector->follows_requests() || !filter) return;
+    for (const auto& profile : pipeline.profiles)
+      if (std::ranges::find(profile.filters, filter, &schedule::Step<schedule::Filter>::plugin) !=
+          profile.filters.end())
+        return;
+    warn(*instances_.find(pipeline.detector->name()),
+         "is in no scheduling profile: one endpoint may get more than its limit while others have "
+         "room");
+  }
+
   void staleness(const schedule::Pipeline& pipeline, Nanos interval) {
     if (const auto* load = pipeline.load_feed())
       interval = load->source->options().interval.value_or(interval);
@@ -149,6 +172,8 @@ void audit(const Document& document, Instances& instances, const schedule::Wirin
            const Environment& environment, schedule::Pipeline& pipeline) {
   Audit audit(document, instances, wiring, pipeline.warnings);
   audit.run();
+  audit.eviction(pipeline);
+  audit.unfiltered(pipeline);
   audit.staleness(pipeline, environment.scrape_interval);
 }
 

@@ -42,6 +42,18 @@ void hand_over(Instances& instances, schedule::Pipeline& pipeline) {
   }
 }
 
+void wire(plugin::Plugin& plugin, schedule::Wiring& wiring) {
+  wiring.begin(plugin);
+  dynamic_cast<schedule::Wired&>(plugin).wire(wiring);
+}
+
+/// Adds a plugin that no document declares: it sees requests after all others.
+void add_hooks(std::unique_ptr<plugin::Plugin> plugin, schedule::Pipeline& pipeline) {
+  pipeline.pre_request.push_back({dynamic_cast<const schedule::PreRequest*>(plugin.get()), {}});
+  pipeline.response.push_back({dynamic_cast<const schedule::ResponseHook*>(plugin.get()), {}});
+  pipeline.plugins.push_back(std::move(plugin));
+}
+
 void subscribe(const schedule::Wiring& wiring, fleet::Fleet* fleet, schedule::Pipeline& pipeline) {
   if (!fleet) return;
   for (const auto& listener : wiring.listeners())
@@ -70,12 +82,15 @@ Result<Loaded> load(std::string_view text, std::string_view file, const Environm
   schedule::Wiring wiring(std::move(profiles), pipeline->handler.plugin->prefill_profile());
   LLMD_TRY(connect(instances, wiring, environment.registry, pipeline->warnings));
   LLMD_TRY_ASSIGN(const auto producers, order_producers(instances, wiring, pipeline->warnings));
+  LLMD_TRY_ASSIGN(auto hooks, eviction(document, environment));
+  if (hooks) wire(*hooks, wiring);
   pipeline->columns = wiring.columns();
   pipeline->slots = wiring.slots();
   pipeline->cached = wiring.any<schedule::PrefixMatch>("approx-prefix-cache-producer");
   LLMD_TRY_ASSIGN(pipeline->admission,
                   admission(document, instances, *pipeline->detector, environment));
   add_hooks(instances, producers, environment.metrics, *pipeline);
+  if (hooks) add_hooks(std::move(hooks), *pipeline);
   LLMD_TRY(check_stability(instances, environment.allow_experimental));
   audit(document, instances, wiring, environment, *pipeline);
 

@@ -18,6 +18,7 @@ constexpr Nanos kTellInterval = std::chrono::seconds(1);
 
 Controller::Controller(const Clock& clock, metric::Registry& metrics, const std::string& pool)
     : clock_(clock),
+      metrics_(metrics),
       pool_name_(pool),
       gate_(clock),
       probe_(metrics, pool),
@@ -68,6 +69,12 @@ void Controller::provision(std::span<const int32_t> priorities) {
   queues_.provision(priorities, clock_.now());
   sync_bands();
   made_room();
+}
+
+std::shared_ptr<Evictor> Controller::evictor() {
+  const MutexLock lock(mutex_);
+  if (!evictor_) evictor_ = std::make_shared<Evictor>(metrics_, clock_, pool_name_);
+  return evictor_;
 }
 
 void Controller::sync_bands() {
@@ -238,7 +245,7 @@ void Controller::drain(TimePoint now) {
   for (size_t i = 0; i < bands.size();) {
     const BandGate& gate = *bands[i]->gate;
     // A band that is shut shuts those below it, even when nothing waits in it.
-    if (!gate_.open(gate)) return;
+    if (!gate_.open(gate)) return reclaim(i);
     Waiter* waiter = queues_.first(*bands[i], now);
     if (!waiter) {
       ++i;
@@ -250,6 +257,23 @@ void Controller::drain(TimePoint now) {
     queues_.dispatch(*waiter, now);
     finish(*waiter, Outcome::kDispatched);
   }
+}
+
+/// The bands from `stopped` on are shut: running requests may have to give way to what waits there.
+void Controller::reclaim(size_t stopped) {
+  const auto& settings = queues_.settings();
+  if (!settings.evictor) return;
+  const auto reading = gate_.reading();
+  std::vector<Claim> claims;
+  for (const auto& band : queues_.bands().subspan(stopped)) {
+    const auto ceiling =
+        std::ranges::find(reading.ceilings, band->priority(), &std::pair<int32_t, double>::first);
+    if (ceiling != reading.ceilings.end())
+      claims.push_back({.priority = band->priority(),
+                        .ceiling = ceiling->second,
+                        .waits = band->waiting.requests > 0});
+  }
+  settings.evictor->reclaim(reading.saturation, claims, settings.eviction_lag);
 }
 
 /// Requires: the waiter is in no queue.

@@ -59,6 +59,8 @@ class Controller {
   /// not called again.
   void retire();
   void provision(std::span<const int32_t> priorities);
+  /// Who takes running requests back in this pool, for settings and hooks; made at the first call.
+  std::shared_ptr<Evictor> evictor();
 
   /// Lets a request in on its own loop: what it has reserved, to be given to gate().settle().
   /// Nothing: it has to wait.
@@ -98,6 +100,7 @@ class Controller {
   void tell_dropped(TimePoint now) LLMD_REQUIRES(mutex_);
   void expire(TimePoint now) LLMD_REQUIRES(mutex_);
   void drain(TimePoint now) LLMD_REQUIRES(mutex_);
+  void reclaim(size_t stopped) LLMD_REQUIRES(mutex_);
   void finish(Waiter& waiter, Outcome outcome) LLMD_REQUIRES(mutex_);
   void sync_bands() LLMD_REQUIRES(mutex_);
   void collect(TimePoint now) LLMD_REQUIRES(mutex_);
@@ -105,6 +108,7 @@ class Controller {
   void turn(TimePoint now);
 
   const Clock& clock_;
+  metric::Registry& metrics_;
   const std::string pool_name_;
   Host host_;
   Gate gate_;
@@ -125,7 +129,8 @@ class Controller {
   TimePoint collected_ LLMD_GUARDED_BY(mutex_);
   std::array<int64_t, 2> dropped_ LLMD_GUARDED_BY(mutex_){};  // with, without endpoints
   TimePoint told_ LLMD_GUARDED_BY(mutex_);                    // of them
-  std::vector<schedule::Signal> finished_;                    // of this turn, the dispatcher's
+  std::shared_ptr<Evictor> evictor_ LLMD_GUARDED_BY(mutex_);
+  std::vector<schedule::Signal> finished_;  // of this turn, the dispatcher's
 
   std::shared_ptr<void> subscription_;
   std::unique_ptr<ControllerGauges> gauges_;

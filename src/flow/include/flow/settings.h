@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "flow/evictor.h"
 #include "flow/policies.h"
 
 #include <cstdint>
@@ -42,6 +43,9 @@ struct Settings {
   bool refuse_late = false;  // at once, what cannot be started before its deadline
   bool retry_after = false;  // say with refusals when to come again
   std::string ttl_header;  // in lower case; milliseconds that a client gives its request; "": none
+
+  std::shared_ptr<Evictor> evictor;  // null: running requests stay
+  Nanos eviction_lag{0};             // from the end of a request until the detector knows
 
   std::shared_ptr<const void> owner;  // keeps the policies
 
