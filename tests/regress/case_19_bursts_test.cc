@@ -1,3 +1,4 @@
+#include "flow_stage.h"
 #include "idle_fleet.h"
 
 #include <gtest/gtest.h>
@@ -30,6 +31,22 @@ TEST(Case19, BurstOfOnePromptStaysTogether) {
   conformance::Picker picker(idle_fleet(8));
   const std::string prompt = "\"" + std::string(16 * 1024, 'x') + "\"";
   EXPECT_LE(burst(picker, 16, [&](size_t) { return prompt; }).size(), 2u);
+}
+
+/// llm-d-router#2295: between two scrapes a gate let in whatever came.
+TEST(Case19, AGateCountsWhatNoMetricsShowYet) {
+  FlowStage stage("plugins: [{type: utilization-detector}, {type: active-request-scorer}]\n", 2);
+  for (size_t i : {0, 1}) stage.scraped(i, {});
+  std::vector<FlowStage::Client*> burst;
+  for (int i = 0; i < 64; ++i) burst.push_back(&stage.come());
+  const auto sent = [&] { return std::ranges::count_if(burst, &FlowStage::Client::sent); };
+  EXPECT_EQ(sent(), 10) << "five an endpoint";
+  stage.advance(std::chrono::milliseconds(60));
+  EXPECT_EQ(sent(), 10);
+  // A scrape finds that all of them run.
+  for (size_t i : {0, 1}) stage.scraped(i, {.running_requests_size = 5});
+  stage.advance(std::chrono::milliseconds(60));
+  EXPECT_EQ(sent(), 20);
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ namespace llmd::regress {
 namespace {
 
 /// llm-d-router#1735, #2046, #2097, GIE#2103: 429, 503 and 500 were mixed up. Here are the rows of
-/// requests that reach the scheduler or wait for admission; those of the queues of flow control
-/// follow with them.
+/// requests that reach the scheduler or wait for admission; case_23_queues_test.cc has those of the
+/// queues of flow control.
 
 struct Row {
   const char* name;
