@@ -1,7 +1,7 @@
 # Everyday commands. `make` alone lists them; the build itself is CMake with the presets of CMakePresets.json.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build dist demo run test test-all streams slow-clients soak replay bench lint format fuzz docs clean
+.PHONY: help setup build dist demo demo-flow run test test-all streams slow-clients soak replay bench lint format fuzz docs clean
 
 JOBS ?= $(shell nproc)
 SECONDS_PER_TARGET ?= 300
@@ -25,6 +25,10 @@ dist: ## Build the binary that is released, build/dist/llmd: the release build, 
 demo: build ## Replay the prefix-cache experiment on two simulated servers (about 90 s)
 	@mkdir -p build/demo
 	@$(LLMD) demo
+
+demo-flow: build ## Replay a saturated fleet with and without flow control (about 80 s)
+	@mkdir -p build/demo-flow
+	@$(LLMD) demo-flow
 
 run: build ## Keep a simulated fleet and a router up until Ctrl-C
 	@exec setpriv --pdeathsig TERM scripts/run.sh $(LLMD)

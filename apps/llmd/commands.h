@@ -12,5 +12,6 @@ int run_check(int argc, char** argv);
 int run_explain(int argc, char** argv);
 int run_bench(int argc, char** argv);
 int run_demo(int argc, char** argv);
+int run_demo_flow(int argc, char** argv);
 
 }  // namespace llmd

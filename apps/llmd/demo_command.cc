@@ -1,7 +1,7 @@
-#include "child_process.h"
 #include "command_line.h"
 #include "commands.h"
 #include "demo_configs.h"
+#include "demo_stage.h"
 
 #include "bench/context_pairs.h"
 #include "bench/pair_experiment.h"
@@ -12,9 +12,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <thread>
 
 namespace llmd {
 namespace {
@@ -45,15 +42,22 @@ constexpr Policy kPrefix{"prefix", kPrefixAwareConfig};
 
 class Demo {
  public:
-  explicit Demo(const Options& options) : options_(options), rng_(options.seed) {}
+  explicit Demo(const Options& options)
+      : options_(options), rng_(options.seed), stage_(options.directory) {}
 
   Status run() {
-    std::error_code error;
-    std::filesystem::create_directories(options_.directory, error);
-    if (error)
-      return fail(Code::kInternal,
-                  fmt::format("cannot make {}: {}", options_.directory, error.message()));
-    LLMD_TRY(start_engines());
+    LLMD_TRY(stage_.open());
+    const std::string engines[] = {"--model",
+                                   std::string(kModel),
+                                   "--preset",
+                                   std::string(kPreset),
+                                   "--prefill-time-std-dev",
+                                   std::string(kPrefillDeviation),
+                                   "--seed",
+                                   std::to_string(options_.seed),
+                                   "--time-scale",
+                                   fmt::format("{}", options_.time_scale)};
+    LLMD_TRY(stage_.start_engines(kReplicas, engines));
     fmt::print(
         "llmd demo: {} rounds of {} pairs, contexts of {} tokens, two servers of {} cached tokens; "
         "seed {}, "
@@ -72,86 +76,23 @@ class Demo {
   }
 
  private:
-  std::string log_path(std::string_view name) const {
-    return fmt::format("{}/{}.log", options_.directory, name);
-  }
-
-  Result<bench::Target> local(uint16_t port) const {
-    return bench::Target::parse(fmt::format("http://127.0.0.1:{}", port));
-  }
-
-  /// Polls until `path` answers 200, for 20 s at most.
-  Status wait_for(ChildProcess& child, const bench::Target& target, std::string_view path,
-                  std::string_view log) {
-    constexpr int kTries = 400;
-    for (int i = 0; i < kTries; ++i) {
-      if (!child.alive())
-        return fail(Code::kInternal, fmt::format("a process ended early, see {}", log));
-      if (const auto answer = client_.get(target, path); answer && answer->status == 200) return {};
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    return fail(Code::kInternal,
-                fmt::format("{}{} does not answer, see {}", target.host, path, log));
-  }
-
-  Status start_engines() {
-    LLMD_TRY_ASSIGN(const uint16_t port, find_free_ports(kReplicas));
-    const std::string log = log_path("sim");
-    LLMD_TRY_ASSIGN(auto child,
-                    ChildProcess::start(
-                        {"sim", "--host", "127.0.0.1", "--port", std::to_string(port), "--replicas",
-                         std::to_string(kReplicas), "--model", std::string(kModel), "--preset",
-                         std::string(kPreset), "--prefill-time-std-dev",
-                         std::string(kPrefillDeviation), "--seed", std::to_string(options_.seed),
-                         "--time-scale", fmt::format("{}", options_.time_scale)},
-                        log));
-    engines_process_.emplace(std::move(child));
-    for (int i = 0; i < kReplicas; ++i) {
-      LLMD_TRY_ASSIGN(auto engine, local(static_cast<uint16_t>(port + i)));
-      LLMD_TRY(wait_for(*engines_process_, engine, "/health", log));
-      engines_.push_back(std::move(engine));
-    }
-    return {};
-  }
-
   /// A new router process knows nothing of earlier requests, and the engines' caches are emptied:
   /// every turn starts cold.
   Status run_policy(const Policy& policy, std::span<const bench::ContextPair> pairs, int round) {
-    LLMD_TRY(bench::reset_prefix_caches(client_, engines_));
-    LLMD_TRY_ASSIGN(const uint16_t port, find_free_ports(2));
-    const auto metrics_port = static_cast<uint16_t>(port + 1);
-    std::vector<std::string> arguments = {
-        "router",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        std::to_string(port),
-        "--metrics-port",
-        std::to_string(metrics_port),
-        "--loops",
-        "1",
-        "--seed",
-        std::to_string(options_.seed + static_cast<uint64_t>(round)),
-        "--refresh-metrics-interval",
-        "1s",
-        "--drain-timeout",
-        "0",
-        "--config-text",
-        std::string(policy.config)};
-    for (const auto& engine : engines_) {
-      arguments.emplace_back("--endpoint");
-      arguments.push_back("http://" + engine.host);
-    }
-    const std::string log = log_path(fmt::format("router-{}-{}", round, policy.name));
-    LLMD_TRY_ASSIGN(auto router, ChildProcess::start(arguments, log));
-    LLMD_TRY_ASSIGN(const auto admin, local(metrics_port));
-    LLMD_TRY(wait_for(router, admin, "/readyz", log));
-
-    bench::PairSetting setting{.engines = engines_,
-                               .model = std::string(kModel),
-                               .time_scale = options_.time_scale,
-                               .id_prefix = fmt::format("demo-{}-{}", round, policy.name)};
-    LLMD_TRY_ASSIGN(setting.router, local(port));
+    LLMD_TRY(bench::reset_prefix_caches(stage_.client(), stage_.engines()));
+    const std::string flags[] = {"--seed",
+                                 std::to_string(options_.seed + static_cast<uint64_t>(round)),
+                                 "--refresh-metrics-interval",
+                                 "1s",
+                                 "--config-text",
+                                 std::string(policy.config)};
+    LLMD_TRY_ASSIGN(auto router,
+                    stage_.start_router(fmt::format("router-{}-{}", round, policy.name), flags));
+    const bench::PairSetting setting{.router = router.target,
+                                     .engines = {stage_.engines().begin(), stage_.engines().end()},
+                                     .model = std::string(kModel),
+                                     .time_scale = options_.time_scale,
+                                     .id_prefix = fmt::format("demo-{}-{}", round, policy.name)};
     int done = 0;
     const auto progress = [&](const bench::SecondRequest& second) {
       ++done;
@@ -161,18 +102,10 @@ class Demo {
                  second.ttft_ms);
       std::fflush(stdout);
     };
-    LLMD_TRY_ASSIGN(auto measured, bench::run_pairs(client_, setting, pairs, round, progress));
+    LLMD_TRY_ASSIGN(auto measured,
+                    bench::run_pairs(stage_.client(), setting, pairs, round, progress));
     auto& all = policy.name == kRandom.name ? experiment_.random : experiment_.prefix;
     all.insert(all.end(), measured.begin(), measured.end());
-    return {};
-  }
-
-  Status write_file(const std::string& path, std::string_view text) {
-    std::ofstream out(path, std::ios::binary | std::ios::trunc);
-    out << text;
-    out.close();
-    if (!out) return fail(Code::kInternal, "cannot write " + path);
-    fmt::print("wrote {}\n", path);
     return {};
   }
 
@@ -184,16 +117,13 @@ class Demo {
         "{}; 1 s of the run is "
         "{} s of model time",
         experiment_.prefix.size(), kCacheTokens, options_.seed, options_.time_scale);
-    LLMD_TRY(write_file(options_.directory + "/report.json", bench::report_json(experiment_)));
-    return write_file(options_.directory + "/report.svg",
-                      bench::report_picture(experiment_, caption));
+    LLMD_TRY(stage_.write("report.json", bench::report_json(experiment_)));
+    return stage_.write("report.svg", bench::report_picture(experiment_, caption));
   }
 
   const Options options_;
   Rng rng_;
-  bench::BlockingClient client_;
-  std::optional<ChildProcess> engines_process_;
-  std::vector<bench::Target> engines_;
+  DemoStage stage_;
   bench::Experiment experiment_;
 };
 

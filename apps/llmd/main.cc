@@ -22,12 +22,13 @@ constexpr Command kCommands[] = {
     {"explain", llmd::run_explain, "why a recent request went where it went"},
     {"bench", llmd::run_bench, "open-loop load generator for OpenAI endpoints"},
     {"demo", llmd::run_demo, "the prefix-cache experiment: random against prefix-aware routing"},
+    {"demo-flow", llmd::run_demo_flow, "a saturated fleet with and without flow control"},
 };
 
 void print_usage(FILE* out) {
   std::fputs("usage: llmd COMMAND [FLAGS]\n\n", out);
   for (const auto& c : kCommands)
-    std::fprintf(out, "  %-8.*s %.*s\n", static_cast<int>(c.name.size()), c.name.data(),
+    std::fprintf(out, "  %-9.*s %.*s\n", static_cast<int>(c.name.size()), c.name.data(),
                  static_cast<int>(c.summary.size()), c.summary.data());
   std::fputs(
       "\nllmd COMMAND --help lists a command's flags; llmd --version says which one this is.\n",
