@@ -37,7 +37,7 @@ void credit(uint64_t bits, size_t word, uint32_t blocks, std::span<uint32_t> mat
 
 }  // namespace
 
-struct alignas(64) Shard {
+struct alignas(64) ApproxIndex::Shard {
   Shard() {
     mutex.assume_held();  // nobody else has it yet
     publish(std::make_unique<HolderTable>(kFirstBuckets, kWordSteps[0]));
@@ -89,7 +89,7 @@ struct alignas(64) Shard {
   }
 };
 
-struct Holder {
+struct ApproxIndex::Holder {
   Mutex mutex;
   uint64_t generation LLMD_GUARDED_BY(mutex) = 0;
   uint64_t purged LLMD_GUARDED_BY(mutex) = 0;  // this generation and older ones are gone
@@ -247,7 +247,7 @@ void ApproxIndex::clear(Holder& holder, uint32_t slot) {
   holder.blocks.clear();
 }
 
-Holder& ApproxIndex::holder_of(uint32_t slot) {
+ApproxIndex::Holder& ApproxIndex::holder_of(uint32_t slot) {
   if (Holder* holder = holders_[slot].load(std::memory_order_acquire)) return *holder;
   const MutexLock lock(making_holder_);
   if (Holder* holder = holders_[slot].load(std::memory_order_acquire)) return *holder;

@@ -41,9 +41,6 @@
 /// never sees bits of another block: the key is read again after the bits.
 namespace llmd::kv {
 
-struct Holder;
-struct Shard;
-
 /// An endpoint as the index knows it.
 struct BlockOwner {
   uint32_t slot = 0;
@@ -92,7 +89,9 @@ class ApproxIndex {
   std::string check() const;
 
  private:
+  struct Holder;
   class Search;
+  struct Shard;
 
   /// What stands for `block` inside: clients choose prompts and so blocks, but not places in
   /// tables. Key 0 marks free ways.
