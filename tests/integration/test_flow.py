@@ -228,6 +228,8 @@ def test_shutdown_answers_every_waiter(stage):
     outcomes = [ask.join() for ask in asks]
     server.release(5)
     assert first.join() == SERVED
+    assert front.picker.popen.wait(30) == 0  # a second signal would end it in another way
+    front.picker.stopped = True
     for status, message, reason in outcomes:
         assert (status, reason) == (503, "rejected-shutting-down"), message
         assert message.startswith("inference error: ServiceUnavailable - flow controller shutting down: ")
