@@ -13,7 +13,8 @@ pkg_check_modules(NGHTTP2 REQUIRED IMPORTED_TARGET libnghttp2)
 # Into the program, so that scripts/dist.sh arranges its functions, a seventh of the picker's work, with ours.
 find_library(LLMD_NGHTTP2_STATIC libnghttp2.a REQUIRED)
 set_target_properties(PkgConfig::NGHTTP2 PROPERTIES INTERFACE_LINK_LIBRARIES ${LLMD_NGHTTP2_STATIC})
-pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
+# Not by pkg-config: the flags of libzmq's own dependencies change their order when CMake runs again.
+find_library(LLMD_ZMQ zmq REQUIRED)
 find_package(CLI11 REQUIRED)
 find_library(LLMD_MIMALLOC mimalloc)
 
