@@ -82,7 +82,7 @@ class FlowAdmission final : public schedule::Admission {
     const auto reserved = controller_.pass(context.priority, *settings_.detector, prompt, now);
     if (!reserved) return wait(context, prompt);
     context.admitted.reserved = *reserved;
-    ++context.admitted.times;
+    count_in(context);
     const Nanos taken = context.clock.now() - now;
     controller_.probe().end(context, Outcome::kDispatched, taken, taken);
     return Progress::kDone;
@@ -93,9 +93,10 @@ class FlowAdmission final : public schedule::Admission {
       controller_.gate().settle(std::exchange(context.admitted.reserved, 0));
   }
 
-  /// After a pause, so that what is there can change.
+  /// After a pause, so that what is there can change. Without any endpoint as often as it takes:
+  /// the pool has just changed, and the gate or the request's loop has yet to hear of it.
   bool wait_again(RequestContext& context) const override {
-    if (context.admitted.times >= kTimesMost) return false;
+    if (context.admitted.times >= kTimesMost && !context.candidates.empty()) return false;
     settle(context);
     context.suspend_for(kPause * context.admitted.times);
     return true;
@@ -119,6 +120,10 @@ class FlowAdmission final : public schedule::Admission {
   }
 
  private:
+  static void count_in(RequestContext& context) {
+    context.admitted.times = std::min<uint8_t>(context.admitted.times + 1, kTimesMost);
+  }
+
   Result<Progress> wait(RequestContext& context, int64_t prompt) const {
     auto waiter = std::make_unique<Waiter>();
     waiter->fairness_id = context.fairness_id;
@@ -157,7 +162,7 @@ class FlowAdmission final : public schedule::Admission {
         waiter->queued == TimePoint() ? waited : waiter->queued - waiter->enqueued;
     controller_.probe().end(context, waiter->outcome, waited, enqueuing);
     if (waiter->outcome == Outcome::kDispatched) {
-      ++context.admitted.times;
+      count_in(context);
       return Progress::kDone;
     }
     Error error = refusal(waiter->outcome, controller_.gate().pool_empty());
