@@ -46,7 +46,7 @@ def test_the_page_shows_what_waits(lab, tab):
     assert "open" in tab.text("#queues")
     held = [Wire(router.port) for _ in range(2)]
     for one in held:
-        one.send(request(chat_body(), f"x-llm-d-inference-fairness-id: {EVIL}"))
+        one.send(request(chat_body(max_tokens=8, ignore_eos=True), f"x-llm-d-inference-fairness-id: {EVIL}"))
     tab.wait_for("the request", "document.querySelector('#queues tbody').textContent.includes('onerror')")
     assert EVIL in tab.text("#queues") and "pool is full for it" in tab.text("#queues")
     keep(tab, "queues")

@@ -52,5 +52,6 @@ def test_the_random_policy_does_not_come_back(lab):
 def test_every_example_configuration_passes_check(config):
     import subprocess
     from process import BINARY
-    done = subprocess.run([BINARY, "check", "--config-file", EXAMPLES / config], capture_output=True, text=True, timeout=60)
+    flags = [flag for flag in ["--allow-experimental-plugins"] if flag in (EXAMPLES / config).read_text()]
+    done = subprocess.run([BINARY, "check", "--config-file", EXAMPLES / config, *flags], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
