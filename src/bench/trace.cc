@@ -1,5 +1,6 @@
 #include "bench/trace.h"
 
+#include "base/file.h"
 #include "base/rng.h"
 #include "base/text.h"
 
@@ -8,16 +9,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <optional>
-#include <sstream>
 
 namespace llmd::bench {
 namespace {
 
 constexpr std::string_view kAzureHead = "TIMESTAMP,ContextTokens,GeneratedTokens";
 constexpr int64_t kTokensMax = 10'000'000;
+constexpr size_t kTraceBytesMax = size_t{256} << 20;
 /// Token ids lie in [kFirstToken, kFirstToken + kTokens): text of every usual vocabulary.
 constexpr uint64_t kFirstToken = 256;
 constexpr uint64_t kTokens = 30'000;
@@ -96,11 +95,8 @@ Result<Trace> parse_trace(std::string_view text) {
 }
 
 Result<Trace> read_trace(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(Code::kBadRequest, path + ": cannot be read");
-  std::ostringstream text;
-  text << file.rdbuf();
-  auto trace = parse_trace(text.view());
+  const auto text = read_file(path, kTraceBytesMax);
+  auto trace = text ? parse_trace(*text) : fail(text.error());
   if (!trace) trace.error().message = path + ": " + trace.error().message;
   return trace;
 }

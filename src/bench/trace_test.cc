@@ -54,7 +54,8 @@ TEST(Trace, NamesTheLineThatIsWrong) {
       error_of("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-13-16 10:00:00,1,1").find("line 2"),
       std::string::npos);
   EXPECT_EQ(error_of("\n"), "no request in it");
-  EXPECT_EQ(read_trace("/nowhere/t.jsonl").error().message, "/nowhere/t.jsonl: cannot be read");
+  EXPECT_EQ(read_trace("/nowhere/t.jsonl").error().message,
+            "/nowhere/t.jsonl: cannot be read: No such file or directory");
 }
 
 TEST(Trace, SharedPiecesAreSharedPrompts) {
