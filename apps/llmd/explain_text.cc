@@ -189,6 +189,20 @@ void add_profile(std::string& out, const Json& d, const Json& profile) {
   add_costs(out, "steps", steps);
 }
 
+/// Why it had to wait, and how things were when it came.
+void add_wait(std::string& out, const Json& d) {
+  const Json wait = d.value("wait", Json());
+  if (wait.is_null()) return;
+  auto to = std::back_inserter(out);
+  fmt::format_to(to, "  waited {}: {} (saturation {:g}, its ceiling {:g})\n",
+                 duration(d.at("microseconds").value("admit", 0.0)), text_at(wait, "why"),
+                 number_at(wait, "saturation"), number_at(wait, "ceiling"));
+  const Json& expected = wait.at("expectedSeconds");
+  fmt::format_to(to, "  when it came: {} ahead in its flow, {} in its band; expected wait {}\n",
+                 text_at(wait, "aheadInFlow"), text_at(wait, "aheadInBand"),
+                 expected.is_null() ? "not known" : duration(1e6 * expected.get<double>()));
+}
+
 void add_decision(std::string& out, const Json& d) {
   auto to = std::back_inserter(out);
   const std::string when = text_at(d, "time").substr(0, 23);
@@ -203,6 +217,7 @@ void add_decision(std::string& out, const Json& d) {
                    text_at(d, "code"), text_at(d, "error"));
   if (const auto reason = d.value("dropReason", ""); !reason.empty())
     fmt::format_to(to, "  {}\n", printable(reason));
+  add_wait(out, d);
   if (d.at("cut").get<bool>()) out += "  too large to be kept whole: raise --decision-history\n";
   if (!d.contains("profiles")) return;
   for (const auto& profile : d.at("profiles")) add_profile(out, d, profile);

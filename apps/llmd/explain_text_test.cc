@@ -67,6 +67,20 @@ TEST(ExplainText, ShowsRefusals) {
       << *text;
 }
 
+TEST(ExplainText, SaysWhyARequestWaited) {
+  const std::string facts = R"("outcome":"left","try":1,"after":"","model":"m","targetModel":"m",
+    "candidates":0,"endpoint":null,"address":null,"status":0,"code":"","error":"","dropReason":"",
+    "why":"","cut":false,"wait":{"why":"it was full","aheadInFlow":2,"aheadInBand":7,
+    "saturation":1.1,"ceiling":0.8,"expectedSeconds":)";
+  std::string text = *explain_text(decisions(facts + "1.5}"));
+  EXPECT_NE(text.find("  waited 0.0 us: it was full (saturation 1.1, its ceiling 0.8)\n"
+                      "  when it came: 2 ahead in its flow, 7 in its band; expected wait 1.5 s\n"),
+            std::string::npos)
+      << text;
+  text = *explain_text(decisions(facts + "null}"));
+  EXPECT_NE(text.find("expected wait not known\n"), std::string::npos) << text;
+}
+
 TEST(ExplainText, KeepsControlCharactersFromTheTerminal) {
   const auto text =
       explain_text(decisions(R"("outcome":"sent","try":1,"after":"","model":"\u001b[2Jx",

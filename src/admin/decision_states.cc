@@ -186,6 +186,35 @@ Json stages(const Decision& d) {
   return out;
 }
 
+std::string_view why_it_waited(schedule::WaitNote::Why why) {
+  constexpr std::array<std::string_view, 8> kTexts = {
+      "it did not wait",
+      "there was no endpoint",
+      "the pool was as full as its band may make it",
+      "the pool was too full for a higher band",
+      "requests of higher priority waited",
+      "requests of its own flow waited",
+      "requests of its band waited",
+      "others were coming in at the same moment"};
+  return kTexts[static_cast<size_t>(why)];
+}
+
+/// Thousandths: it is kept as a float.
+double rounded(float value) {
+  return std::round(static_cast<double>(value) * 1000) / 1000;
+}
+
+/// How a request had to wait; null: it did not.
+Json wait(const schedule::WaitNote& note) {
+  if (note.why == schedule::WaitNote::Why::kNone) return nullptr;
+  return {{"why", why_it_waited(note.why)},
+          {"aheadInFlow", note.ahead_in_flow},
+          {"aheadInBand", note.ahead_in_band},
+          {"expectedSeconds", note.expected_s > 0 ? Json(rounded(note.expected_s)) : Json(nullptr)},
+          {"saturation", rounded(note.saturation)},
+          {"ceiling", rounded(note.ceiling)}};
+}
+
 /// What is shown of every decision.
 Json facts(const Decision& d, const Clock& clock) {
   const Nanos ago = clock.now() - d.at;
@@ -208,6 +237,7 @@ Json facts(const Decision& d, const Clock& clock) {
     out["error"] = d.error;
     out["dropReason"] = d.drop_reason;
   }
+  out["wait"] = wait(d.wait);
   out["microseconds"] = stages(d);
   out["millisecondsSinceHead"] = std::round(millis(d.at - d.received) * 1000) / 1000;
   return out;

@@ -132,6 +132,21 @@ TEST_F(DecisionStates, TellAnswersAfterTriesAndLeavingFromRefusing) {
   EXPECT_EQ(shown({.status = 0})["outcome"], "left");
 }
 
+TEST_F(DecisionStates, ShowWhyARequestWaited) {
+  EXPECT_EQ(sent()["wait"], nullptr);
+  notes.wait = {.ahead_in_flow = 3,
+                .ahead_in_band = 7,
+                .expected_s = 1.25F,
+                .saturation = 1.1F,
+                .ceiling = 0.8F,
+                .why = schedule::WaitNote::Why::kCeiling};
+  EXPECT_EQ(sent()["wait"],
+            json::parse(R"({"why":"the pool was as full as its band may make it","aheadInFlow":3,
+    "aheadInBand":7,"expectedSeconds":1.25,"saturation":1.1,"ceiling":0.8})"));
+  notes.wait.expected_s = 0;
+  EXPECT_EQ(shown({.status = 429, .error = "x"})["wait"]["expectedSeconds"], nullptr);
+}
+
 TEST_F(DecisionStates, SurviveWhatIsNoNumberAndNoText) {
   scores = {std::nan(""), -1, 0, 0};
   harness.context.path = "/\xff\"<";

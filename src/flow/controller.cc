@@ -185,34 +185,60 @@ uint32_t Controller::receive(TimePoint now) {
   }
   *end = nullptr;
   while (fresh) arrive(*std::exchange(fresh, fresh->newer), now);
-  sync_bands();
   return received;
 }
 
 void Controller::arrive(Waiter& waiter, TimePoint now) {
-  if (too_late(waiter, now)) return finish(waiter, Outcome::kRejectedDeadline);
+  const auto ahead = queues_.ahead(waiter, now);
+  sync_bands();
+  waiter.note = note(waiter, ahead, now);
+  waiter.word.fetch_or(Waiter::kNoted, std::memory_order_release);
+  if (too_late(waiter, ahead.tokens, now)) return finish(waiter, Outcome::kRejectedDeadline);
   if (queues_.enqueue(waiter, now)) return;
-  if (queues_.settings().retry_after) waiter.retry_after = until_drained(waiter.priority);
+  if (queues_.settings().retry_after) waiter.retry_after_s = until_drained(waiter.priority);
   finish(waiter, gate_.pool_empty() ? Outcome::kRejectedNoEndpoints : Outcome::kRejectedCapacity);
 }
 
+/// Why it does not go at once. What comes first in Why is said first.
+schedule::WaitNote Controller::note(const Waiter& waiter, const Queues::Ahead& ahead,
+                                    TimePoint now) {
+  using Why = schedule::WaitNote::Why;
+  const Band& band = queues_.band_of(waiter.priority, now);
+  const auto flow = band.flows.find(waiter.fairness_id);
+  const auto why = [&] {
+    mutex_.assume_held();
+    if (gate_.pool_empty()) return Why::kNoEndpoint;
+    if (!gate_.open(*band.gate)) return band.gate->above ? Why::kHigherCeiling : Why::kCeiling;
+    if (queues_.top_priority() > band.priority()) return Why::kHigherWaits;
+    if (flow != band.flows.end() && flow->second->waiting()) return Why::kFlowWaits;
+    return band.waiting.requests > 0 ? Why::kBandWaits : Why::kOthersCome;
+  };
+  return {.ahead_in_flow = static_cast<uint32_t>(ahead.in_flow),
+          .ahead_in_band = static_cast<uint32_t>(ahead.in_band),
+          .expected_s = static_cast<float>(seconds(rate_.time_for(ahead.tokens))),
+          .saturation = static_cast<float>(gate_.saturation()),
+          .ceiling = static_cast<float>(band.gate->ceiling.load(std::memory_order_relaxed)),
+          .why = why()};
+}
+
 /// Whether the request could not be started before its deadline, as fast as things go.
-bool Controller::too_late(Waiter& waiter, TimePoint now) {
+bool Controller::too_late(Waiter& waiter, int64_t tokens_ahead, TimePoint now) {
   if (!queues_.settings().refuse_late || waiter.deadline == kNever) return false;
-  const Nanos wait = rate_.time_for(queues_.tokens_ahead(waiter, now));
+  const Nanos wait = rate_.time_for(tokens_ahead);
   const Nanos left(waiter.deadline - now.time_since_epoch().count());
   if (wait <= left) return false;
   // When the same request, with as much time as it had, could be served.
-  waiter.retry_after = wait - Nanos(waiter.deadline - waiter.received.time_since_epoch().count());
+  const Nanos had(waiter.deadline - waiter.received.time_since_epoch().count());
+  waiter.retry_after_s = static_cast<float>(seconds(wait - had));
   return true;
 }
 
-/// How long until what waits now at this priority and above has gone.
-Nanos Controller::until_drained(int32_t priority) const {
+/// How long until what waits now at this priority and above has gone, seconds.
+float Controller::until_drained(int32_t priority) const {
   int64_t tokens = 0;
   for (const auto& band : queues_.bands())
     if (band->priority() >= priority) tokens += band->waiting.tokens;
-  return rate_.time_for(tokens);
+  return static_cast<float>(seconds(rate_.time_for(tokens)));
 }
 
 void Controller::expire(TimePoint now) {
@@ -220,7 +246,7 @@ void Controller::expire(TimePoint now) {
   const Outcome outcome = regime.empty ? Outcome::kEvictedNoEndpoints : Outcome::kEvictedTtl;
   queues_.expire(regime, now, [&](Waiter& waiter) {
     mutex_.assume_held();
-    if (queues_.settings().retry_after) waiter.retry_after = until_drained(waiter.priority);
+    if (queues_.settings().retry_after) waiter.retry_after_s = until_drained(waiter.priority);
     finish(waiter, outcome);
     ++dropped_[regime.empty];
   });
@@ -281,7 +307,7 @@ void Controller::finish(Waiter& waiter, Outcome outcome) {
   schedule::Signal resume = std::move(waiter.resume);
   const uint64_t reserved = waiter.reserved;
   waiter.outcome = outcome;
-  uint8_t word = Waiter::kWaiting;
+  uint8_t word = waiter.word.load(std::memory_order_relaxed) & Waiter::kNoted;
   if (waiter.word.compare_exchange_strong(word, Waiter::kFinished, std::memory_order_acq_rel))
     finished_.push_back(std::move(resume));
   else if (outcome == Outcome::kDispatched)

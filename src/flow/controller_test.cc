@@ -54,7 +54,7 @@ class ControllerTest : public ::testing::Test {
       waiting_.erase(name);
       controller_.gate().settle(one->reserved);
       lines.push_back(name + " " + std::string(outcome_name(one->outcome)));
-      retry_after_ = one->retry_after;
+      retry_after_s_ = one->retry_after_s;
     }
     return lines;
   }
@@ -69,7 +69,7 @@ class ControllerTest : public ::testing::Test {
   Nanos alarm_{0};
   std::map<std::string, Waiter*> waiting_;
   std::vector<std::string> woken_;
-  Nanos retry_after_{0};
+  float retry_after_s_ = 0;
 };
 
 TEST_F(ControllerTest, LetsRequestsPassWhileThereIsRoom) {
@@ -258,8 +258,63 @@ TEST_F(ControllerTest, RefusesWhatWouldBeLate) {
   come("patient", 0, 100s);
   turn();
   EXPECT_EQ(woken(), (Lines{"hurried RejectedDeadline"}));
-  EXPECT_GT(retry_after_, 10s);
-  EXPECT_LT(retry_after_, 20s);
+  EXPECT_GT(retry_after_s_, 10);
+  EXPECT_LT(retry_after_s_, 20);
+}
+
+TEST_F(ControllerTest, SaysWhyARequestWaits) {
+  using Why = schedule::WaitNote::Why;
+  int n = 0;
+  const auto note = [&](const std::string& flow, int32_t priority = 0) {
+    auto one = testing::waiter(clock_.now(), flow, priority);
+    const Waiter& there = *one;
+    come(flow + std::to_string(++n), std::move(one));
+    turn();
+    return there.note;
+  };
+  fill(1.5);
+  turn();
+  auto first = note("A");
+  EXPECT_EQ(first.why, Why::kCeiling);
+  EXPECT_EQ(first.saturation, 1.5F);
+  EXPECT_EQ(first.ceiling, 1);
+  EXPECT_EQ(first.ahead_in_band, 0u);
+  EXPECT_EQ(first.expected_s, 0);  // nothing has left the queue yet
+  const auto second = note("A");
+  EXPECT_EQ(second.ahead_in_flow, 1u);
+  EXPECT_EQ(note("B").ahead_in_band, 2u);
+
+  policies_.usage.values = {.5, .7, 1};
+  fill(.6);
+  turn();
+  EXPECT_EQ(note("A").why, Why::kHigherCeiling);
+  EXPECT_EQ(note("H", 10).why, Why::kCeiling);
+  testing::set_fleet(fleet_, {});
+  turn();
+  EXPECT_EQ(note("A").why, Why::kNoEndpoint);
+}
+
+TEST_F(ControllerTest, SaysWhoseWaitKeepsARequest) {
+  using Why = schedule::WaitNote::Why;
+  policies_.detector.each = .6;  // a turn lets in two
+  fill(1);
+  for (const auto* name : {"a", "b", "c"}) come(name);
+  turn();
+  // They come before the pool is read anew, as when it has just got room.
+  fill(0);
+  controller_.gate().expire();
+  controller_.gate().renew(clock_.now() + 1ms);
+  auto equal = testing::waiter(clock_.now(), "x"), same = testing::waiter(clock_.now(), "a"),
+       less = testing::waiter(clock_.now(), "y", -1);
+  const Waiter *x = equal.get(), *a = same.get(), *y = less.get();
+  come("x", std::move(equal));
+  come("a2", std::move(same));
+  come("y", std::move(less));
+  turn(0ms);
+  EXPECT_EQ(x->note.why, Why::kBandWaits);
+  EXPECT_EQ(a->note.why, Why::kFlowWaits);
+  EXPECT_EQ(y->note.why, Why::kHigherWaits);
+  EXPECT_EQ(x->note.ahead_in_band, 3u);
 }
 
 TEST_F(ControllerTest, ShowsItsGauges) {

@@ -106,6 +106,8 @@ class FlowAdmission final : public schedule::Admission {
     auto* waiter = static_cast<Waiter*>(std::exchange(context.admitted.waiter, nullptr));
     if (!waiter) return;
     const TimePoint enqueued = waiter->enqueued;
+    if (context.notes && (waiter->word.load(std::memory_order_acquire) & Waiter::kNoted))
+      context.notes->wait = waiter->note;
     Outcome outcome = cause == schedule::EndCause::kClientDisconnect
                           ? Outcome::kEvictedContextCancelled
                           : Outcome::kEvictedOther;
@@ -159,15 +161,18 @@ class FlowAdmission final : public schedule::Admission {
     controller_.probe().wait(context, -1);
     const Nanos waited = context.clock.now() - waiter->enqueued;
     const Nanos enqueuing =
-        waiter->queued == TimePoint() ? waited : waiter->queued - waiter->enqueued;
+        waiter->enqueuing_s < 0
+            ? waited
+            : std::chrono::duration_cast<Nanos>(std::chrono::duration<float>(waiter->enqueuing_s));
     controller_.probe().end(context, waiter->outcome, waited, enqueuing);
+    if (context.notes) context.notes->wait = waiter->note;
     if (waiter->outcome == Outcome::kDispatched) {
       count_in(context);
       return Progress::kDone;
     }
     Error error = refusal(waiter->outcome, controller_.gate().pool_empty());
-    if (waiter->retry_after > Nanos(0))
-      error.retry_after = static_cast<int>(std::ceil(seconds(waiter->retry_after)));
+    if (waiter->retry_after_s > 0)
+      error.retry_after = static_cast<int>(std::ceil(waiter->retry_after_s));
     return fail(std::move(error));
   }
 

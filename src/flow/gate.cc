@@ -189,14 +189,17 @@ bool Gate::read_locked(TimePoint now) {
   if (!detector_ || !pool_) return false;
   const TimePoint begin = clock_.now();
   const uint64_t settled = settled_.load(std::memory_order_acquire);
-  saturation_ = by_stage(&schedule::SaturationDetector::pressure, now).effective;
+  const double saturation = by_stage(&schedule::SaturationDetector::pressure, now).effective;
+  saturation_.store(saturation, std::memory_order_relaxed);
   ceilings_.assign(bands_.size(), 1.0);
-  usage_->compute(saturation_, priorities_, now, ceilings_);
+  usage_->compute(saturation, priorities_, now, ceilings_);
   // A band that is shut shuts those below it.
   double ceiling = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < bands_.size(); ++i) {
+    bands_[i]->ceiling.store(ceilings_[i], std::memory_order_relaxed);
+    bands_[i]->above.store(ceiling < ceilings_[i], std::memory_order_relaxed);
     ceiling = std::min(ceiling, ceilings_[i]);
-    const double room = std::min(ceiling - saturation_, kRoomMost);
+    const double room = std::min(ceiling - saturation, kRoomMost);
     bands_[i]->limit.store(settled + (room > 0 ? to_units(room) : 0), std::memory_order_relaxed);
   }
   const int64_t cost = (clock_.now() - begin).count();

@@ -10,8 +10,8 @@ namespace {
 
 /// How much longer than its TTL a request may wait because the pool went and came back.
 constexpr Nanos kGrace = std::chrono::seconds(2);
-/// Requests of a flow that tokens_ahead() looks at; beyond it extrapolates.
-constexpr size_t kLookedAt = 512;
+/// Requests that ahead() looks at; beyond it extrapolates.
+constexpr int64_t kLookedAt = 64;
 
 bool descending(const std::unique_ptr<Band>& band, int32_t priority) {
   return band->priority() > priority;
@@ -114,7 +114,7 @@ bool Queues::enqueue(Waiter& waiter, TimePoint now) {
       !band.waiting.admits(waiter, band.settings.limits))
     return false;
   if (waiter.sequence == 0) waiter.sequence = ++sequence_;
-  waiter.queued = now;
+  waiter.enqueuing_s = static_cast<float>(seconds(now - waiter.enqueued));
   join(band, flow_of(band, waiter.fairness_id), waiter);
   link(waiter);
   return true;
@@ -222,44 +222,73 @@ Waiter* Queues::overdue(const Regime& regime, TimePoint now) {
 
 // --- estimates
 
-/// Some of the requests that wait, and how much of their work goes before a key.
+/// Some of the requests that wait, and which of them go before a key.
 struct Queues::Sample {
-  size_t seen = 0;
-  double tokens = 0;
-  double before = 0;
+  struct Sum {
+    int64_t requests = 0;
+    int64_t tokens = 0;
+    void add(const Waiter& waiter) {
+      ++requests;
+      tokens += waiter.tokens;
+    }
+  };
+  Sum seen, before;
 
-  void look(const Queues& queues, const Band& band, const Flow& flow, const OrderKey& key) {
-    flow.queue.for_each(kLookedAt - seen, [&](const Waiter& waiter) {
-      ++seen;
-      const auto work = static_cast<double>(waiter.tokens);
-      tokens += work;
-      if (queues.key_of(band, waiter) < key) before += work;
+  /// `most`: requests to look at.
+  void look(const Queues& queues, const Band& band, const Flow& flow, const OrderKey& key,
+            int64_t most) {
+    flow.queue.for_each(static_cast<size_t>(most), [&](const Waiter& waiter) {
+      seen.add(waiter);
+      if (queues.key_of(band, waiter) < key) before.add(waiter);
     });
   }
-  /// The same part of `all`.
-  int64_t share_of(int64_t all) const {
-    return tokens > 0 ? static_cast<int64_t>(static_cast<double>(all) * before / tokens) : all;
+  /// The part of `all` that `before` is of what was seen.
+  int64_t part_of(int64_t all, int64_t Sum::* of) const {
+    return seen.*of > 0
+               ? static_cast<int64_t>(static_cast<double>(all) * static_cast<double>(before.*of) /
+                                      static_cast<double>(seen.*of))
+               : all;
   }
 };
 
-int64_t Queues::tokens_ahead(const Waiter& waiter, TimePoint now) {
+Queues::Ahead Queues::ahead(const Waiter& waiter, TimePoint now) {
   Band& band = band_of(waiter.priority, now);
-  int64_t ahead = 0;
+  Ahead ahead;
   for (const auto& other : bands_)
-    if (other->priority() > band.priority()) ahead += other->waiting.tokens;
-  const OrderKey key = key_of(band, waiter);
-  Sample sample;
+    if (other->priority() > band.priority()) ahead.tokens += other->waiting.tokens;
+  OrderKey key = key_of(band, waiter);
+  if (waiter.sequence == 0) key.sequence = sequence_ + 1;
+  const auto found = band.flows.find(waiter.fairness_id);
+  const Flow* flow = found == band.flows.end() ? nullptr : found->second.get();
+  Sample own;
+  if (flow) own.look(*this, band, *flow, key, kLookedAt);
+  const int64_t queued = flow ? static_cast<int64_t>(flow->queue.size()) : 0;
+  const int64_t work = flow ? flow->tokens : 0;
+  ahead.in_flow = own.part_of(queued, &Sample::Sum::requests);
   if (!band.settings.fairness->by_flow()) {
-    for (const auto& [id, flow] : band.flows) sample.look(*this, band, *flow, key);
-    return ahead + sample.share_of(band.waiting.tokens);
+    const Sample all = sample(band, key);
+    ahead.in_band = all.part_of(band.waiting.requests, &Sample::Sum::requests);
+    ahead.tokens += all.part_of(band.waiting.tokens, &Sample::Sum::tokens);
+    return ahead;
   }
-  const auto own = band.flows.find(waiter.fairness_id);
-  if (own != band.flows.end()) sample.look(*this, band, *own->second, key);
-  const int64_t queued = own == band.flows.end() ? 0 : own->second->tokens;
-  const int64_t before = sample.share_of(queued);
-  const auto others = static_cast<int64_t>(band.active - (queued > 0 ? 1 : 0));
   // The others go on by turns with this flow: each as far as it, if it has as much.
-  return ahead + before + std::min(band.waiting.tokens - queued, others * (before + waiter.tokens));
+  const int64_t before = own.part_of(work, &Sample::Sum::tokens);
+  const auto others = static_cast<int64_t>(band.active) - (queued > 0 ? 1 : 0);
+  ahead.in_band =
+      ahead.in_flow + std::min(band.waiting.requests - queued, others * (ahead.in_flow + 1));
+  ahead.tokens += before + std::min(band.waiting.tokens - work, others * (before + waiter.tokens));
+  return ahead;
+}
+
+/// Of every flow as much as is its part of the band.
+Queues::Sample Queues::sample(const Band& band, const OrderKey& key) const {
+  Sample sample;
+  for (const auto& [id, flow] : band.flows) {
+    if (sample.seen.requests >= kLookedAt) break;
+    const auto queued = static_cast<int64_t>(flow->queue.size());
+    sample.look(*this, band, *flow, key, 1 + kLookedAt * queued / (band.waiting.requests + 1));
+  }
+  return sample;
 }
 
 }  // namespace llmd::flow

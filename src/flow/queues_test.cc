@@ -186,12 +186,50 @@ TEST_F(QueuesTest, DropBandsThatNobodyWants) {
   EXPECT_EQ(queues_.bands().size(), 3u);
 }
 
-TEST_F(QueuesTest, EstimateTheWorkAhead) {
+TEST_F(QueuesTest, EstimateWhatIsAhead) {
   for (int i = 0; i < 4; ++i) add(waiter(at(1ms * i), "A"));
   add(waiter(at(9ms), "B", 10));
-  EXPECT_EQ(queues_.tokens_ahead(*waiter(at(10ms), "C"), at(10ms)), 5);
-  EXPECT_EQ(queues_.tokens_ahead(*waiter(at(10ms), "C", 10), at(10ms)), 1);
-  EXPECT_EQ(queues_.tokens_ahead(*waiter(at(10ms), "C", 20), at(10ms)), 0);
+  // Tokens, requests of the flow and of the band.
+  using Ahead = std::array<int64_t, 3>;
+  const auto ahead = [&](Nanos when, std::string_view flow, int32_t priority = 0) {
+    const auto a = queues_.ahead(*waiter(at(when), flow, priority), at(10ms));
+    return Ahead{a.tokens, a.in_flow, a.in_band};
+  };
+  EXPECT_EQ(ahead(10ms, "C"), (Ahead{5, 0, 4}));
+  EXPECT_EQ(ahead(10ms, "A"), (Ahead{5, 4, 4}));
+  EXPECT_EQ(ahead(2ms - 1us, "A"), (Ahead{3, 2, 2}));
+  EXPECT_EQ(ahead(10ms, "C", 10), (Ahead{1, 0, 1}));
+  EXPECT_EQ(ahead(10ms, "C", 20), (Ahead{0, 0, 0}));
+}
+
+TEST_F(QueuesTest, EstimateFromAPartOfLongQueues) {
+  for (int i = 0; i < 10'000; ++i) add(waiter(at(1ms * i), i % 2 == 0 ? "A" : "B"));
+  const auto middle = queues_.ahead(*waiter(at(2500ms), "A"), at(10s));
+  EXPECT_NEAR(static_cast<double>(middle.in_flow), 1250, 250);
+  EXPECT_NEAR(static_cast<double>(middle.in_band), 2500, 750);
+  const auto last = queues_.ahead(*waiter(at(10s), "A"), at(10s));
+  EXPECT_EQ(last.in_flow, 5000);
+  EXPECT_EQ(last.in_band, 10'000);
+}
+
+TEST_F(QueuesTest, CountTurnsOfOtherFlows) {
+  class Turns final : public FairnessPolicy {
+    std::unique_ptr<FlowPicker> make_picker() const override {
+      return testing::Strict().make_picker();
+    }
+  } turns;
+  Settings settings = policies_.settings();
+  for (auto& band : settings.bands) band.fairness = &turns;
+  queues_.configure(settings, at(0s));
+  for (int i = 0; i < 8; ++i) add(waiter(at(1ms * i), "many"));
+  for (int i = 0; i < 2; ++i) add(waiter(at(1ms * i), "few"));
+  const auto first = queues_.ahead(*waiter(at(10ms), "new"), at(10ms));
+  EXPECT_EQ(first.in_flow, 0);
+  EXPECT_EQ(first.in_band, 2);  // each of the others once
+  const auto third = queues_.ahead(*waiter(at(10ms), "few"), at(10ms));
+  EXPECT_EQ(third.in_flow, 2);
+  EXPECT_EQ(third.in_band, 5);
+  empty();
 }
 
 }  // namespace

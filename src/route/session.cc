@@ -308,7 +308,7 @@ struct Session::Impl final : Suspendable {
   /// Decides anew, with the endpoints as they are now.
   void schedule_again() {
     state = State::kProducing;
-    decisions.begin_try(*context);
+    decisions.begin_try(*context, !attempts.any());
     if (auto ok = schedule::begin_try(*context, *pipeline); !ok)
       return refuse(std::move(ok).error());
     next_producer = 0;
@@ -390,6 +390,7 @@ struct Session::Impl final : Suspendable {
     if (state != State::kForwarded && !attempts.any())
       director.probe_->request_processing.observe(seconds(clock.now() - c.received));
     if (status == 0) status = http_status(error.code);
+    leave_queue(EndCause::kError);
     decisions.ended(c, pipeline.get(), attempts, error, status);
     const auto text =
         arena->copy(fmt::format("inference error: {} - {}", code_name(error.code), error.message));
@@ -408,6 +409,7 @@ struct Session::Impl final : Suspendable {
   void break_off(const Error& error, int status, EndCause cause) {
     const auto& c = *context;
     if (c.trace) c.trace->fail(error.message);
+    leave_queue(cause);
     if (state >= State::kForwarded)
       decisions.answered(c, pipeline.get(), attempts.tries() + 1, error, status);
     else
@@ -438,8 +440,14 @@ struct Session::Impl final : Suspendable {
     if (pipeline && pipeline->admission) pipeline->admission->settle(*context);
   }
 
+  /// Before its end is noted: what is known of its wait comes with it.
+  void leave_queue(EndCause cause) {
+    if (state != State::kWaiting) return;
+    decisions.end_stage(*context, Stage::kAdmit);
+    pipeline->admission->leave(*context, cause);
+  }
+
   void end_hooks(EndCause cause) {
-    if (state == State::kWaiting) pipeline->admission->leave(*context, cause);
     settle();
     open.move_to(nullptr);
     if (running) series->running.add(-1);
@@ -458,6 +466,7 @@ struct Session::Impl final : Suspendable {
       director.probe_->count_error(labels(), error.code);
     if (c.trace) c.trace->fail(error.message);
     log_aborted(c, view, last_endpoint(), state, cause);
+    leave_queue(cause);
     if (state < State::kForwarded)
       decisions.refused(c, pipeline.get(), attempts, error, 0);
     else if (cause == EndCause::kShutdown)

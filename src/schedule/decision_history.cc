@@ -112,6 +112,7 @@ DecisionFacts facts_of(const RequestContext& c, const TryOutcome& outcome) {
   if (!c.notes || !outcome.decided) return facts;
   facts.stages = c.notes->stages;
   facts.handler = c.notes->handler;
+  facts.wait = c.notes->wait;
   return facts;
 }
 

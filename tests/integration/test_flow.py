@@ -12,6 +12,7 @@ from envoy import Envoy
 from load import Load
 from process import eventually
 from test_discovery import entry, write
+from test_explain import decisions, explain
 from upstream import answer
 from wire import Wire, chat_body, listens, request
 
@@ -25,12 +26,13 @@ OBJECTIVES = "\n---\n".join(
 
 
 def config(concurrency, **flow):
-    """One flow-control section over servers that take `concurrency` requests at a time."""
+    """One flow-control section over servers that take `concurrency` requests at a time. `plugins`: types to declare beside."""
+    declared = [{"type": t} for t in flow.pop("plugins", [])]
     flow.setdefault("saturationDetector", {"pluginRef": "concurrency-detector"})
     return json.dumps({
         "apiVersion": "llm-d.ai/v1", "kind": "EndpointPickerConfig", "featureGates": ["flowControl"],
         "plugins": [{"type": "concurrency-detector", "parameters": {"maxConcurrency": concurrency}},
-                    {"type": "active-request-scorer"}, {"type": "max-score-picker"}],
+                    {"type": "active-request-scorer"}, {"type": "max-score-picker"}, *declared],
         "schedulingProfiles": [{"name": "default", "plugins": [{"pluginRef": "active-request-scorer"}, {"pluginRef": "max-score-picker"}]}],
         "flowControl": flow})
 
@@ -89,10 +91,10 @@ class Server:
 class Ask(threading.Thread):
     """One request in the background. join() gives (status, message, drop reason)."""
 
-    def __init__(self, front, name, objective=None, **fields):
+    def __init__(self, front, name, objective=None, headers=(), **fields):
         super().__init__(daemon=True)
         self.wire = Wire(front.port, timeout=60)
-        headers = [f"x-llm-d-inference-objective: {objective}"] if objective else []
+        headers = [*headers] + ([f"x-llm-d-inference-objective: {objective}"] if objective else [])
         self.wire.send(request(chat_body(name, **fields), *headers))
         self.outcome = None
         self.start()
@@ -216,6 +218,30 @@ def test_an_empty_pool_has_a_limit_of_its_own(stage):
     assert (status, reason) == (503, "rejected-no-endpoints")
     assert message == ("inference error: ServiceUnavailable - request timed out in queue and no endpoints are available: "
                        "request evicted from queue: no endpoints available")
+
+
+def test_explain_says_why_a_request_waited_and_behind_how_many(stage):
+    front, server = stage(priorityBands=[{"priority": 7}, {"priority": 0, "fairnessPolicyRef": "round-robin-fairness-policy"}],
+                          plugins=["round-robin-fairness-policy"])
+    asks = [occupied(front, server)]
+    for n, (name, tenant) in enumerate([("a-1", "a"), ("a-2", "a"), ("b-1", "b"), ("leaves", "b")]):
+        asks.append(Ask(front, name, headers=[f"x-llm-d-inference-fairness-id: {tenant}"]))
+        front.waiting(n + 1)
+    asks.pop().leave()
+    front.waiting(3)
+    server.release(4)
+    assert [ask.join() for ask in asks] == [SERVED] * 4
+
+    first, *waited = sorted(decisions(front.picker), key=lambda d: d["wait"] is not None)
+    assert first["wait"] is None
+    assert sorted((d["wait"]["aheadInFlow"], d["wait"]["aheadInBand"], d["outcome"]) for d in waited) == [
+        (0, 0, "sent"), (0, 1, "sent"), (1, 1, "sent"), (1, 3, "left")]
+    for d in waited:
+        assert d["wait"]["why"] == "the pool was as full as its band may make it" and d["microseconds"]["admit"] > 0
+        assert d["wait"]["saturation"] >= 1 == d["wait"]["ceiling"]
+    (left,) = [d for d in waited if d["outcome"] == "left"]
+    text = explain(front.picker, left["requestId"])
+    assert "the pool was as full as its band may make it" in text and "1 ahead in its flow, 3 in its band" in text
 
 
 def test_shutdown_answers_every_waiter(stage):

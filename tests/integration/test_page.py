@@ -52,6 +52,12 @@ def test_the_page_shows_what_waits(lab, tab):
     keep(tab, "queues")
     for one in held:
         one.sock.close()
+    tab.wait_for("the decisions", "document.querySelectorAll('#decisions tbody tr').length === 2")
+    tab.click("#decisions tbody tr:nth-child(1)")  # the one that left while it waited
+    tab.wait_for("its wait", "document.querySelector('#detail-body').textContent.includes('Ahead of it')")
+    assert "the pool was as full as its band may make it" in tab.text("#detail-body")
+    assert "0 in its flow, 0 in its band" in tab.text("#detail-body")
+    keep(tab, "waited")
 
 
 def test_the_page_shows_fleet_decisions_and_plugins(lab, tab):

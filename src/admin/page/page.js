@@ -219,6 +219,17 @@ function profileView(profile, endpoints) {
   ];
 }
 
+/** How a request had to wait, and how things were when it came. */
+function waitFacts(d) {
+  const w = d.wait;
+  if (!w) return [];
+  return [
+    fact("Waited", `${duration(d.microseconds.admit)}: ${w.why}`),
+    fact("Ahead of it", `${whole.format(w.aheadInFlow)} in its flow, ${whole.format(w.aheadInBand)} in its band`),
+    fact("Expected wait", w.expectedSeconds === null ? "not known" : age(w.expectedSeconds)),
+    fact("Saturation", `${w.saturation}, its ceiling ${w.ceiling}`)];
+}
+
 function decisionView(d) {
   const refusal = d.endpoint ? null : fact("Answer", `${d.status} ${d.code}${d.dropReason ? ` · ${d.dropReason}` : ""}`);
   const title = d.endpoint
@@ -236,7 +247,7 @@ function decisionView(d) {
     h("dl", { className: "facts" },
       fact("Time", new Date(d.time).toLocaleString("en-GB")), fact("Model", d.targetModel && d.targetModel !== d.model ? `${d.model} → ${d.targetModel}` : d.model || "–"),
       fact("Path", d.path), fact("Body", `${whole.format(d.bodyBytes)} bytes`), fact("Priority", String(d.priority)),
-      fact("Since its head", `${d.millisecondsSinceHead} ms`), refusal),
+      fact("Since its head", `${d.millisecondsSinceHead} ms`), refusal, waitFacts(d)),
     d.cut ? h("p", { className: "warn" }, "Too large to be kept whole: raise --decision-history.") : null,
     ...body);
 }

@@ -95,8 +95,10 @@ class Controller {
   Waiter* take_handed();
   uint32_t receive(TimePoint now) LLMD_REQUIRES(mutex_);
   void arrive(Waiter& waiter, TimePoint now) LLMD_REQUIRES(mutex_);
-  bool too_late(Waiter& waiter, TimePoint now) LLMD_REQUIRES(mutex_);
-  Nanos until_drained(int32_t priority) const LLMD_REQUIRES(mutex_);
+  schedule::WaitNote note(const Waiter& waiter, const Queues::Ahead& ahead, TimePoint now)
+      LLMD_REQUIRES(mutex_);
+  bool too_late(Waiter& waiter, int64_t tokens_ahead, TimePoint now) LLMD_REQUIRES(mutex_);
+  float until_drained(int32_t priority) const LLMD_REQUIRES(mutex_);
   void tell_dropped(TimePoint now) LLMD_REQUIRES(mutex_);
   void expire(TimePoint now) LLMD_REQUIRES(mutex_);
   void drain(TimePoint now) LLMD_REQUIRES(mutex_);

@@ -22,6 +22,9 @@ struct BandGate {
   explicit BandGate(int32_t p) : priority(p) {}
   const int32_t priority;
   std::atomic<uint64_t> limit{0};
+  // As of the last reading, for those who ask why.
+  std::atomic<double> ceiling{1};  // its own
+  std::atomic<bool> above{false};  // a higher band has a lower one
 };
 
 /// How full the pool is, and who may go in now.
@@ -70,6 +73,13 @@ class Gate {
                           int64_t prompt_tokens) const;
   /// Whether anything may go in.
   bool open(const BandGate& gate) const;
+  /// How full the pool is, with what is reserved.
+  double saturation() const {
+    const uint64_t reserved =
+        let_in_.load(std::memory_order_relaxed) - settled_.load(std::memory_order_relaxed);
+    return saturation_.load(std::memory_order_relaxed) +
+           static_cast<double>(reserved) / static_cast<double>(kUnit);
+  }
   /// Lets in. False: the pool is full for this band.
   bool reserve(const BandGate& gate, uint64_t units);
   void settle(uint64_t units) { settled_.fetch_add(units, std::memory_order_release); }
@@ -137,7 +147,7 @@ class Gate {
   std::vector<uint32_t> prefill_, decode_ LLMD_GUARDED_BY(mutex_);  // indices of the pool
   std::vector<schedule::Candidate> candidates_, members_ LLMD_GUARDED_BY(mutex_);
   Regime regime_ LLMD_GUARDED_BY(mutex_);
-  double saturation_ LLMD_GUARDED_BY(mutex_) = 1;  // of the last reading
+  std::atomic<double> saturation_{1};  // of the last reading
 };
 
 }  // namespace llmd::flow

@@ -116,9 +116,13 @@ class Queues {
   /// When the next one expires; TimePoint::max(): none does.
   TimePoint next_expiry(const Regime& regime) const;
 
-  /// Work that goes before a request that came now, in tokens. An estimate: of long queues it looks
-  /// at a part.
-  int64_t tokens_ahead(const Waiter& waiter, TimePoint now);
+  /// What goes before a request that comes now. An estimate: of long queues a part is looked at.
+  struct Ahead {
+    int64_t tokens = 0;   // of work, in its band and above
+    int64_t in_flow = 0;  // requests
+    int64_t in_band = 0;
+  };
+  Ahead ahead(const Waiter& waiter, TimePoint now);
 
   /// All of them, oldest first.
   template <class Visit>
@@ -128,6 +132,7 @@ class Queues {
 
  private:
   struct Sample;
+  Sample sample(const Band& band, const OrderKey& key) const;
   Band& make_band(int32_t priority, TimePoint now);
   Flow& flow_of(Band& band, const std::string& id);
   void link(Waiter& waiter);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "flow/indexed_heap.h"
 #include "flow/outcome.h"
+#include "schedule/decision_notes.h"
 #include "schedule/request_context.h"
 
 #include <boost/intrusive/set_hook.hpp>
@@ -41,7 +42,7 @@ struct OrderKey {
 /// Threading: made by the request's loop; from hand-over until it is finished only the dispatcher
 /// touches it.
 struct Waiter {
-  enum Word : uint8_t { kWaiting = 0, kFinished = 1, kAbandoned = 2, kHanded = 4 };
+  enum Word : uint8_t { kWaiting = 0, kFinished = 1, kAbandoned = 2, kHanded = 4, kNoted = 8 };
 
   // What is known of the request. Not changed while it waits.
   std::string fairness_id;
@@ -64,9 +65,12 @@ struct Waiter {
 
   // How it ended. The loop's once `word` says so.
   Outcome outcome = Outcome::kNotYetFinalized;
-  uint64_t reserved = 0;  // of a dispatched one, see Gate
-  Nanos retry_after{0};   // 0: not known
-  TimePoint queued{};     // when it came to its queue
+  uint64_t reserved = 0;    // of a dispatched one, see Gate
+  float retry_after_s = 0;  // 0: not known
+  float enqueuing_s = -1;   // until it was in its queue; negative: it never was
+
+  // Why it has to wait. The loop's once `word` has kNoted or kFinished.
+  schedule::WaitNote note;
 
   // The dispatcher's.
   uint64_t sequence = 0;

@@ -52,6 +52,7 @@ struct DecisionFacts {
   uint64_t request_bytes = 0;
   std::array<float, kStages> stages{};  // seconds
   float handler = 0;                    // seconds
+  WaitNote wait;
   Code code = Code::kUnknown;
   int32_t priority = 0;
   uint32_t candidates = 0;

@@ -27,6 +27,26 @@ struct Turn {
   uint64_t before = 0;  // the endpoint's turn before; 0: it never had one
 };
 
+/// Why a request had to wait for its turn, as things were when it came to its queue.
+struct WaitNote {
+  enum class Why : uint8_t {
+    kNone,           // it did not wait
+    kNoEndpoint,     // the pool is empty
+    kCeiling,        // the pool is as full as it may be for the request's band
+    kHigherCeiling,  // … for a higher band, which shuts those below it
+    kHigherWaits,    // requests of a higher band wait
+    kFlowWaits,      // … of its own flow
+    kBandWaits,      // … of other flows of its band
+    kOthersCome,     // none of these: others were coming in at the same moment
+  };
+  uint32_t ahead_in_flow = 0;  // requests that go before it: of its flow,
+  uint32_t ahead_in_band = 0;  // of its band, its flow included; estimates where queues are long
+  float expected_s = 0;        // wait, seconds; 0: not known
+  float saturation = 0;
+  float ceiling = 0;  // of its band
+  Why why = Why::kNone;
+};
+
 /// What one profile adds to its ProfileResult.
 struct ProfileNotes {
   std::span<uint16_t> passed;  // by candidate: how many filters it passed; empty without filters
@@ -47,6 +67,7 @@ struct DecisionNotes {
   std::span<float> producers;           // seconds each; kFailed: failed, or late
   std::span<ProfileNotes> profiles;     // by profile index of the pipeline
   Turn turn;                            // of the picker that ran last
+  WaitNote wait;
   Stopwatch watch;
 };
 
