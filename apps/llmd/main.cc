@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "huge_heap.h"
 
 #include "base/text.h"
 
@@ -12,12 +13,13 @@ struct Command {
   std::string_view name;
   int (*run)(int argc, char** argv);
   std::string_view summary;
+  bool serves = false;
 };
 
 constexpr Command kCommands[] = {
-    {"router", llmd::run_router, "reverse proxy and endpoint picker in one process"},
-    {"epp", llmd::run_epp, "endpoint picker for Envoy: an ext-proc server"},
-    {"sim", llmd::run_sim, "simulated model servers on real sockets"},
+    {"router", llmd::run_router, "reverse proxy and endpoint picker in one process", true},
+    {"epp", llmd::run_epp, "endpoint picker for Envoy: an ext-proc server", true},
+    {"sim", llmd::run_sim, "simulated model servers on real sockets", true},
     {"check", llmd::run_check, "validate a configuration and print the resolved graph"},
     {"explain", llmd::run_explain, "why a recent request went where it went"},
     {"bench", llmd::run_bench, "open-loop load generator for OpenAI endpoints"},
@@ -35,12 +37,19 @@ void print_usage(FILE* out) {
       out);
 }
 
+int run(const Command& command, int argc, char** argv) {
+#ifdef LLMD_HUGE_HEAP
+  if (command.serves) return llmd::with_huge_heap([&] { return command.run(argc, argv); });
+#endif
+  return command.run(argc, argv);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string_view name = argc > 1 ? argv[1] : "";
   for (const auto& c : kCommands)
-    if (c.name == name) return c.run(argc - 1, argv + 1);
+    if (c.name == name) return run(c, argc - 1, argv + 1);
   if (name == "--version" || name == "-V" || name == "version") {
     std::puts("llmd " LLMD_VERSION " (" LLMD_COMMIT ")");
     return 0;
