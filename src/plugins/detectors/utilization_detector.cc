@@ -104,9 +104,43 @@ class RunningPeaks {
   std::array<Peak, limits::kEndpointsMax> peaks_{};
 };
 
+/// When each endpoint was last found without fresh metrics, by slot: a reading of the pool is one
+/// call a stage, and an endpoint may be in several. Threading: any.
+class StaleEndpoints {
+ public:
+  StaleEndpoints() {
+    for (auto& at : at_) at.store(kFresh, std::memory_order_relaxed);
+  }
+  void note(const fleet::Endpoint& endpoint, bool stale, TimePoint now) {
+    auto& at = at_[endpoint.slot()];
+    const int64_t then = stale ? now.time_since_epoch().count() : kFresh;
+    if (at.load(std::memory_order_relaxed) != then) at.store(then, std::memory_order_relaxed);
+  }
+  /// So many were asked about. None: no endpoint is there.
+  void end_call(size_t endpoints, TimePoint now) {
+    const int64_t at = now.time_since_epoch().count();
+    asked_.store(at, std::memory_order_relaxed);
+    if (endpoints == 0) from_.store(at + 1, std::memory_order_relaxed);
+  }
+  /// Those that nobody asks about any more have gone.
+  int64_t count() const {
+    const int64_t since = std::max(from_.load(std::memory_order_relaxed),
+                                   asked_.load(std::memory_order_relaxed) - kGone.count());
+    return std::ranges::count_if(
+        at_, [&](const auto& at) { return at.load(std::memory_order_relaxed) >= since; });
+  }
+
+ private:
+  static constexpr int64_t kFresh = INT64_MIN;
+  static constexpr Nanos kGone = std::chrono::seconds(1);
+  std::array<std::atomic<int64_t>, limits::kEndpointsMax> at_;
+  std::atomic<int64_t> asked_{0};
+  std::atomic<int64_t> from_{INT64_MIN + 1};
+};
+
 /// What all calls share, also those of a reloaded instance.
 struct Shared {
-  std::atomic<int64_t> stale{0};
+  StaleEndpoints stale;
   std::atomic<int64_t> next_log{INT64_MIN};  // nanoseconds since the clock's epoch
   FullEndpoints full;                        // for saturation
   FullEndpoints left_out;                    // by the filter
@@ -124,9 +158,8 @@ class UtilizationDetector final : public schedule::SaturationDetector, public sc
                 {{"plugin", context.name}, {"headroom", params_.headroom}});
     const std::array<std::string_view, 1> labels = {context.name};
     const auto gauge = context.metrics.family(kStaleEndpoints).gauge(labels);
-    collector_ = context.metrics.on_collect([gauge, shared = shared_] {
-      gauge.set(static_cast<double>(shared->stale.load(std::memory_order_relaxed)));
-    });
+    collector_ = context.metrics.on_collect(
+        [gauge, shared = shared_] { gauge.set(static_cast<double>(shared->stale.count())); });
   }
 
   double saturation(std::span<const Candidate> candidates, TimePoint now) const override {
@@ -145,9 +178,9 @@ class UtilizationDetector final : public schedule::SaturationDetector, public sc
   }
 
   double step(size_t endpoints, int64_t) const override {
-    return endpoints == 0 ? 0
-                          : 1 / static_cast<double>(params_.queue_depth) /
-                                static_cast<double>(endpoints);
+    return endpoints == 0
+               ? 0
+               : 1 / static_cast<double>(params_.queue_depth) / static_cast<double>(endpoints);
   }
 
   size_t filter(schedule::RequestContext& context, std::span<uint32_t> selected) const override {
@@ -171,12 +204,14 @@ class UtilizationDetector final : public schedule::SaturationDetector, public sc
     double sum = 0;
     int64_t stale = 0;
     for (const auto& candidate : candidates) {
-      if (is_stale(candidate.metrics, now))
+      const bool unknown = is_stale(candidate.metrics, now);
+      shared_->stale.note(*candidate.endpoint, unknown, now);
+      if (unknown)
         ++stale;
       else
         sum += utilization(candidate, waiting_of(candidate));
     }
-    shared_->stale.store(stale, std::memory_order_relaxed);
+    shared_->stale.end_call(candidates.size(), now);
     if (stale > 0) report(stale, candidates.size(), now);
     if (candidates.empty()) return 1;
     const auto all = static_cast<double>(candidates.size());

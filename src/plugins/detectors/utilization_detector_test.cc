@@ -109,6 +109,35 @@ TEST(UtilizationDetector, ShowsHowManyEndpointsWereStale) {
   EXPECT_TRUE(shown("0"));
 }
 
+TEST(UtilizationDetector, CountsTheStaleEndpointsOfAllStages) {
+  Harness harness(3);
+  set(harness, {kStale, {0, 0}, kStale});
+  const auto& detector = harness.make<SaturationDetector>(utilization_detector());
+  const auto shown = [&] {
+    const auto page = harness.metric_registry().render();
+    const auto at = page.find("llm_d_epp_flow_control_stale_endpoints{");
+    return page.substr(page.find("} ", at) + 2, 1);
+  };
+  const auto all = std::span(harness.context.candidates);
+  const auto read = [&](std::initializer_list<std::span<schedule::Candidate>> stages) {
+    for (const auto stage : stages) detector.saturation(stage, harness.clock.now());
+  };
+  read({all.first(1), all.subspan(1, 1)});
+  EXPECT_EQ(shown(), "1");  // not that of the stage that was asked about last
+  read({all.first(2), all});
+  EXPECT_EQ(shown(), "2");  // each once, whatever its stages
+  harness.clock.advance(50ms);
+  read({all.first(1)});
+  EXPECT_EQ(shown(), "2");
+  harness.metrics_of(0) = {.updated = harness.clock.now(), .interval = 50ms};
+  read({all.first(1)});
+  EXPECT_EQ(shown(), "1");
+  harness.clock.advance(1s);
+  harness.metrics_of(0).updated = harness.clock.now();
+  read({all.first(1)});
+  EXPECT_EQ(shown(), "0");  // nobody asks about the last one any more
+}
+
 TEST(UtilizationDetector, LeavesStaleEndpointsOutWhenTold) {
   constexpr auto kParameters = "{stalenessPolicy: ignore}";
   EXPECT_NEAR(saturation({{1, .1}, kStale}, kParameters), .2, 1e-12);
