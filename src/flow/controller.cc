@@ -244,7 +244,7 @@ float Controller::until_drained(int32_t priority) const {
 void Controller::expire(TimePoint now) {
   const Regime regime = gate_.regime();
   const Outcome outcome = regime.empty ? Outcome::kEvictedNoEndpoints : Outcome::kEvictedTtl;
-  queues_.expire(regime, now, [&](Waiter& waiter) {
+  queues_.expire(regime, now, kExpiredMost, [&](Waiter& waiter) {
     mutex_.assume_held();
     if (queues_.settings().retry_after) waiter.retry_after_s = until_drained(waiter.priority);
     finish(waiter, outcome);

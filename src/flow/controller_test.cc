@@ -178,6 +178,19 @@ TEST_F(ControllerTest, GivesUpByTheRegime) {
   EXPECT_EQ(woken(), (Lines{"b EvictedNoEndpoints"}));
 }
 
+TEST_F(ControllerTest, GivesUpABoundedNumberInATurn) {
+  constexpr size_t kMost = Controller::kExpiredMost;
+  fill(1);
+  for (size_t i = 0; i < kMost + 7; ++i) come(std::to_string(i));
+  turn();
+  turn(60s);
+  EXPECT_EQ(woken().size(), kMost);
+  EXPECT_EQ(controller_.waiting(), 7u);
+  EXPECT_EQ(alarm_, Gate::kPeriod);  // the others follow at once
+  turn();
+  EXPECT_EQ(woken().size(), 7u);
+}
+
 TEST_F(ControllerTest, KeepsRequestsUntilThePoolWakes) {
   testing::set_fleet(fleet_, {});
   come("a");

@@ -37,7 +37,7 @@ class QueuesTest : public ::testing::Test {
   }
   std::vector<Outcome> expired(const Regime& regime, TimePoint now) {
     std::vector<Outcome> outcomes;
-    queues_.expire(regime, now, [&](Waiter&) {
+    queues_.expire(regime, now, SIZE_MAX, [&](Waiter&) {
       outcomes.push_back(regime.empty ? Outcome::kEvictedNoEndpoints : Outcome::kEvictedTtl);
     });
     return outcomes;

@@ -47,7 +47,8 @@ using flow::testing::at;
 
 /// Flow control with bands 10, 0 and -1 under a fairness policy.
 struct Stage {
-  explicit Stage(const plugin::Descriptor& fairness) {
+  explicit Stage(const plugin::Descriptor& fairness, const Clock& clock = real_clock())
+      : controller(clock, metrics, "pool") {
     const auto& order = harness.make<flow::OrderingPolicy>(fcfs_ordering_policy());
     const auto& fair = harness.make<flow::FairnessPolicy>(fairness);
     settings = policies.settings();
@@ -65,7 +66,64 @@ struct Stage {
   flow::Queues queues;
   fleet::Fleet fleet;
   metric::Registry metrics{1};
-  flow::Controller controller{real_clock(), metrics, "pool"};
+  flow::Controller controller;
+};
+
+/// Requests that come to wait, as suspended sessions let them: of 1 000 tenants, while the pool is
+/// full.
+class Crowd {
+ public:
+  explicit Crowd(const Clock& clock = real_clock())
+      : stage(round_robin_fairness_policy(), clock), context_(arena_, rng_, clock) {
+    stage.policies.detector.value = 1;
+    for (auto& band : stage.settings.bands) band.limits = {};
+    stage.controller.configure(stage.settings);
+    admission_ = flow::flow_admission(stage.controller, stage.settings);
+    context_.target_model = "model";
+    // As a suspended session makes it.
+    context_.make_resume = [this] {
+      return schedule::Signal(std::make_shared<std::function<void()>>(
+          [weak = std::weak_ptr(anchor_), ticket = uint64_t{1}, this] {
+            benchmark::DoNotOptimize(ticket + woken_);
+            if (!weak.expired()) ++woken_;
+          }));
+    };
+  }
+  ~Crowd() {
+    leave();
+    stage.controller.run();
+  }
+
+  void come(int count) {
+    for (int i = 0; i < count; ++i) {
+      const auto id = "tenant-" + std::to_string(i % 1000);
+      context_.fairness_id = id;
+      context_.admitted = {};
+      (void)admission_->admit(context_, {});
+      waiters_.push_back(context_.admitted.waiter);
+    }
+  }
+  void leave() {
+    context_.fairness_id = "tenant-1";
+    for (void* waiter : std::exchange(waiters_, {})) {
+      context_.admitted.waiter = waiter;
+      admission_->leave(context_, schedule::EndCause::kClientDisconnect);
+    }
+  }
+
+  Stage stage;
+
+ private:
+  struct Anchor {
+    uint64_t ticket;
+  };
+  const std::shared_ptr<Anchor> anchor_ = std::make_shared<Anchor>();
+  uint64_t woken_ = 0;
+  Arena arena_;
+  Rng rng_{1};
+  schedule::RequestContext context_;
+  std::unique_ptr<schedule::Admission> admission_;
+  std::vector<void*> waiters_;
 };
 
 /// A request that need not wait: admitted, and settled as when its load shows.
@@ -163,57 +221,78 @@ BENCHMARK_CAPTURE(dispatch, round_robin, round_robin_fairness_policy)
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(dispatch, tokens, token_fairness_policy)->Unit(benchmark::kMillisecond);
 
-/// A turn of the dispatcher while 100 000 requests of 1 000 tenants wait and the pool is full: the
-/// expiry sweep, a reading of eight endpoints, and nothing to do. Counts what a waiter takes.
+/// A turn of the dispatcher while 100 000 requests wait and the pool is full: the expiry sweep, a
+/// reading of eight endpoints, and nothing to do. Counts what a waiter takes.
 void turn_with_100k_waiting(benchmark::State& state) {
   constexpr int kWaiting = 100'000;
-  Stage stage(round_robin_fairness_policy());
-  stage.policies.detector.value = 1;
-  for (auto& band : stage.settings.bands) band.limits = {};
-  stage.controller.configure(stage.settings);
-  const auto& settings = stage.settings;
-  const auto admission = flow::flow_admission(stage.controller, settings);
-  Arena arena;
-  Rng rng(1);
-  schedule::RequestContext context(arena, rng, real_clock());
-  context.target_model = "model";
-  // As a suspended session makes it.
-  struct Anchor {
-    uint64_t ticket;
-  };
-  const auto anchor = std::make_shared<Anchor>();
-  context.make_resume = [&] {
-    return schedule::Signal(std::make_shared<std::function<void()>>(
-        [weak = std::weak_ptr(anchor), ticket = uint64_t{1}, &stage, &state] {
-          if (weak.expired()) state.SkipWithError("gone");
-          benchmark::DoNotOptimize(ticket + stage.settings.bands.size());
-        }));
-  };
-  std::vector<void*> waiters;
-  waiters.reserve(kWaiting);
-  const auto add = [&](int i) {
-    const auto id = "tenant-" + std::to_string(i % 1000);
-    context.fairness_id = id;
-    context.admitted = {};
-    (void)admission->admit(context, {});
-    waiters.push_back(context.admitted.waiter);
-  };
-  for (int i = 0; i < 1000; ++i) add(i);  // flows and series are there
-  stage.controller.run();
+  Crowd crowd;
+  auto& controller = crowd.stage.controller;
+  crowd.come(1000);  // flows and series are there
+  controller.run();
   const size_t before = bytes_taken;
-  for (int i = 1000; i < kWaiting; ++i) add(i);
-  stage.controller.run();
+  crowd.come(kWaiting - 1000);
+  const auto waiters = static_cast<double>(bytes_taken - before);
+  controller.run();
   const auto taken = static_cast<double>(bytes_taken - before);
-  for (auto _ : state) stage.controller.run();
+  for (auto _ : state) controller.run();
   state.counters["bytes_each"] = taken / (kWaiting - 1000);
-  for (void* waiter : waiters) {
-    context.admitted.waiter = waiter;
-    context.fairness_id = "tenant-1";
-    admission->leave(context, schedule::EndCause::kClientDisconnect);
-  }
-  stage.controller.run();
+  state.counters["of_them_queues"] = (taken - waiters) / (kWaiting - 1000);
 }
 BENCHMARK(turn_with_100k_waiting)->Unit(benchmark::kMicrosecond);
+
+/// A turn in which `count` requests come to a queue of 100 000: each is asked how many are ahead.
+void arrive_behind_100k(benchmark::State& state) {
+  const auto count = static_cast<int>(state.range(0));
+  Crowd crowd;
+  crowd.come(100'000);
+  crowd.stage.controller.run();
+  for (auto _ : state) {
+    state.PauseTiming();
+    crowd.come(count);
+    state.ResumeTiming();
+    crowd.stage.controller.run();
+  }
+  state.SetItemsProcessed(state.iterations() * count);
+}
+BENCHMARK(arrive_behind_100k)->Arg(1000)->Unit(benchmark::kMicrosecond)->Iterations(100);
+
+/// The longest turn of the dispatcher while 100 000 wait and so many of them come due at once, and
+/// how long it takes until the last one has gone, the pauses between turns left out.
+void sweep(benchmark::State& state) {
+  const auto due = static_cast<int>(state.range(0));
+  double longest = 0, whole = 0;
+  for (auto _ : state) {
+    ManualClock clock;
+    Crowd crowd(clock);
+    auto& controller = crowd.stage.controller;
+    crowd.come(due);
+    controller.run();
+    clock.advance(1s);
+    crowd.come(100'000 - due);
+    controller.run();
+    clock.advance(59s);
+    double all = 0;
+    const size_t left = 100'000 - static_cast<size_t>(due);
+    while (controller.waiting() > left) {
+      const auto begin = std::chrono::steady_clock::now();
+      controller.run();
+      const double took = seconds(std::chrono::steady_clock::now() - begin);
+      all += took;
+      longest = std::max(longest, took);
+      clock.advance(1ms);
+    }
+    state.SetIterationTime(all);
+    whole = all;
+  }
+  state.counters["longest_turn_us"] = longest * 1e6;
+  state.counters["whole_ms"] = whole * 1e3;
+}
+BENCHMARK(sweep)
+    ->Arg(1000)
+    ->Arg(100'000)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(5);
 
 /// 100 tenants that always have work, of lengths of their own: how far the tokens of 10 000
 /// dispatches are from equal shares.

@@ -38,6 +38,8 @@ class Controller {
  public:
   /// How often idle flows and bands, and the series of idle tenants, are looked for.
   static constexpr Nanos kCollectInterval = std::chrono::minutes(5);
+  /// A turn gives up so many at most, which takes less than a millisecond; the next ones follow.
+  static constexpr size_t kExpiredMost = 1000;
 
   Controller(const Clock& clock, metric::Registry& metrics, const std::string& pool);
   ~Controller();

@@ -104,11 +104,11 @@ class Queues {
   /// Takes out what first() returned.
   void dispatch(Waiter& waiter, TimePoint now);
 
-  /// Takes out, in order of age, whatever has waited too long by `now`, and calls
+  /// Takes out, in order of age, whatever has waited too long by `now`, at most so many, and calls
   /// `expired(Waiter&)`.
   template <class Expired>
-  void expire(const Regime& regime, TimePoint now, Expired expired) {
-    while (Waiter* waiter = overdue(regime, now)) {
+  void expire(const Regime& regime, TimePoint now, size_t most, Expired expired) {
+    for (Waiter* waiter; most > 0 && (waiter = overdue(regime, now)); --most) {
       remove(*waiter, now);
       expired(*waiter);
     }
