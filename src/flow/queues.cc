@@ -10,7 +10,7 @@ namespace {
 
 /// How much longer than its TTL a request may wait because the pool went and came back.
 constexpr Nanos kGrace = std::chrono::seconds(2);
-/// Requests that ahead() looks at; beyond it extrapolates.
+/// Requests, and flows, that ahead() looks at; beyond it extrapolates.
 constexpr int64_t kLookedAt = 64;
 
 bool descending(const std::unique_ptr<Band>& band, int32_t priority) {
@@ -222,32 +222,23 @@ Waiter* Queues::overdue(const Regime& regime, TimePoint now) {
 
 // --- estimates
 
-/// Some of the requests that wait, and which of them go before a key.
+/// Some of the requests that wait, and how many of them go before a key.
 struct Queues::Sample {
-  struct Sum {
-    int64_t requests = 0;
-    int64_t tokens = 0;
-    void add(const Waiter& waiter) {
-      ++requests;
-      tokens += waiter.tokens;
-    }
-  };
-  Sum seen, before;
+  int64_t seen = 0;
+  int64_t before = 0;
 
   /// `most`: requests to look at.
-  void look(const Queues& queues, const Band& band, const Flow& flow, const OrderKey& key,
-            int64_t most) {
-    flow.queue.for_each(static_cast<size_t>(most), [&](const Waiter& waiter) {
-      seen.add(waiter);
-      if (queues.key_of(band, waiter) < key) before.add(waiter);
+  void look(const Flow& flow, const OrderKey& key, int64_t most) {
+    flow.queue.for_each_key(static_cast<size_t>(most), [&](const OrderKey& other) {
+      ++seen;
+      if (other < key) ++before;
     });
   }
-  /// The part of `all` that `before` is of what was seen.
-  int64_t part_of(int64_t all, int64_t Sum::* of) const {
-    return seen.*of > 0
-               ? static_cast<int64_t>(static_cast<double>(all) * static_cast<double>(before.*of) /
-                                      static_cast<double>(seen.*of))
-               : all;
+  /// The same part of `all`.
+  int64_t part_of(int64_t all) const {
+    return seen > 0 ? static_cast<int64_t>(static_cast<double>(all) * static_cast<double>(before) /
+                                           static_cast<double>(seen))
+                    : all;
   }
 };
 
@@ -261,18 +252,18 @@ Queues::Ahead Queues::ahead(const Waiter& waiter, TimePoint now) {
   const auto found = band.flows.find(waiter.fairness_id);
   const Flow* flow = found == band.flows.end() ? nullptr : found->second.get();
   Sample own;
-  if (flow) own.look(*this, band, *flow, key, kLookedAt);
+  if (flow) own.look(*flow, key, kLookedAt);
   const int64_t queued = flow ? static_cast<int64_t>(flow->queue.size()) : 0;
   const int64_t work = flow ? flow->tokens : 0;
-  ahead.in_flow = own.part_of(queued, &Sample::Sum::requests);
+  ahead.in_flow = own.part_of(queued);
   if (!band.settings.fairness->by_flow()) {
     const Sample all = sample(band, key);
-    ahead.in_band = all.part_of(band.waiting.requests, &Sample::Sum::requests);
-    ahead.tokens += all.part_of(band.waiting.tokens, &Sample::Sum::tokens);
+    ahead.in_band = all.part_of(band.waiting.requests);
+    ahead.tokens += all.part_of(band.waiting.tokens);
     return ahead;
   }
   // The others go on by turns with this flow: each as far as it, if it has as much.
-  const int64_t before = own.part_of(work, &Sample::Sum::tokens);
+  const int64_t before = own.part_of(work);
   const auto others = static_cast<int64_t>(band.active) - (queued > 0 ? 1 : 0);
   ahead.in_band =
       ahead.in_flow + std::min(band.waiting.requests - queued, others * (ahead.in_flow + 1));
@@ -280,13 +271,14 @@ Queues::Ahead Queues::ahead(const Waiter& waiter, TimePoint now) {
   return ahead;
 }
 
-/// Of every flow as much as is its part of the band.
+/// Of some flows each as much as is its part of the band. Idle ones are among them.
 Queues::Sample Queues::sample(const Band& band, const OrderKey& key) const {
   Sample sample;
+  int64_t flows = 0;
   for (const auto& [id, flow] : band.flows) {
-    if (sample.seen.requests >= kLookedAt) break;
+    if (sample.seen >= kLookedAt || ++flows > kLookedAt) break;
     const auto queued = static_cast<int64_t>(flow->queue.size());
-    sample.look(*this, band, *flow, key, 1 + kLookedAt * queued / (band.waiting.requests + 1));
+    sample.look(*flow, key, 1 + kLookedAt * queued / (band.waiting.requests + 1));
   }
   return sample;
 }

@@ -73,8 +73,11 @@ struct Stage {
 /// full.
 class Crowd {
  public:
+  static constexpr int kSize = 100'000;
+
   explicit Crowd(const Clock& clock = real_clock())
       : stage(round_robin_fairness_policy(), clock), context_(arena_, rng_, clock) {
+    waiters_.reserve(kSize);
     stage.policies.detector.value = 1;
     for (auto& band : stage.settings.bands) band.limits = {};
     stage.controller.configure(stage.settings);
@@ -224,7 +227,7 @@ BENCHMARK_CAPTURE(dispatch, tokens, token_fairness_policy)->Unit(benchmark::kMil
 /// A turn of the dispatcher while 100 000 requests wait and the pool is full: the expiry sweep, a
 /// reading of eight endpoints, and nothing to do. Counts what a waiter takes.
 void turn_with_100k_waiting(benchmark::State& state) {
-  constexpr int kWaiting = 100'000;
+  constexpr int kWaiting = Crowd::kSize;
   Crowd crowd;
   auto& controller = crowd.stage.controller;
   crowd.come(1000);  // flows and series are there
@@ -244,7 +247,7 @@ BENCHMARK(turn_with_100k_waiting)->Unit(benchmark::kMicrosecond);
 void arrive_behind_100k(benchmark::State& state) {
   const auto count = static_cast<int>(state.range(0));
   Crowd crowd;
-  crowd.come(100'000);
+  crowd.come(Crowd::kSize);
   crowd.stage.controller.run();
   for (auto _ : state) {
     state.PauseTiming();
@@ -268,7 +271,7 @@ void sweep(benchmark::State& state) {
     crowd.come(due);
     controller.run();
     clock.advance(1s);
-    crowd.come(100'000 - due);
+    crowd.come(Crowd::kSize - due);
     controller.run();
     clock.advance(59s);
     double all = 0;

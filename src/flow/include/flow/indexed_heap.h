@@ -33,12 +33,12 @@ class IndexedHeap {
   /// Gives it another key. Requires: it is in this heap.
   void update(const Key& key, T& item) { replace(item.*Position, {key, &item}); }
 
-  /// At most `most` of them, evenly from all: a heap's first entries are its least.
+  /// The keys of at most `most` of them, evenly from all: a heap's first entries are its least.
   template <class Visit>
-  void for_each(size_t most, Visit visit) const {
+  void for_each_key(size_t most, Visit visit) const {
     if (most == 0) return;
     const size_t step = std::max<size_t>((entries_.size() + most - 1) / most, 1);
-    for (size_t i = 0; i < entries_.size(); i += step) visit(*entries_[i].item);
+    for (size_t i = 0; i < entries_.size(); i += step) visit(entries_[i].key);
   }
   /// Gives all of them other keys.
   template <class KeyOf>
