@@ -1,7 +1,7 @@
 # Everyday commands. `make` alone lists them; the build itself is CMake with the presets of CMakePresets.json.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build dist demo demo-flow run test test-all streams slow-clients soak replay bench lint format fuzz docs clean
+.PHONY: help setup build dist demo demo-flow replay-flow flow-isolation run test test-all streams slow-clients soak replay bench lint format fuzz docs clean
 
 JOBS ?= $(shell nproc)
 SECONDS_PER_TARGET ?= 300
@@ -29,6 +29,16 @@ demo: build ## Replay the prefix-cache experiment on two simulated servers (abou
 demo-flow: build ## Replay a saturated fleet with and without flow control (about 80 s)
 	@mkdir -p build/demo-flow
 	@$(LLMD) demo-flow
+
+CODE_TRACE ?= ../shared/data/traces/AzureLLMInferenceTrace_code.csv
+replay-flow: build ## Replay the Azure code trace (CODE_TRACE=FILE) on 8 simulated servers with and without flow control (3 minutes)
+	@test -r $(CODE_TRACE) || { echo "replay-flow: there is no trace $(CODE_TRACE); give its path (CODE_TRACE=…): AzureLLMInferenceTrace_code.csv of AzurePublicDataset" >&2; exit 1; }
+	@mkdir -p build/replay-flow
+	@$(LLMD) demo-flow --trace $(CODE_TRACE) --out build/replay-flow
+
+flow-isolation: build ## Measure interactive requests alone and beside a saturating batch (about 2 minutes)
+	@mkdir -p build/flow-isolation
+	@$(LLMD) demo-flow --beside-batch --out build/flow-isolation
 
 run: build ## Keep a simulated fleet and a router up until Ctrl-C
 	@exec setpriv --pdeathsig TERM scripts/run.sh $(LLMD)

@@ -5,12 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <vector>
 
 namespace llmd::bench {
 namespace {
 
-constexpr double kWidth = 1060;
+constexpr double kWidth = 1100;
+constexpr double kLeastMs = 20;
 constexpr double kHeight = 700;
 constexpr double kLeft = 90;
 constexpr double kRight = 660;
@@ -25,33 +28,46 @@ std::string_view colour_of(size_t tenant) {
 /// The time from the first arrival to the last one that was answered, model seconds, at least one.
 double span_of(const FlowExperiment& experiment) {
   double last = 0;
-  for (const auto* run : {&experiment.without, &experiment.with})
-    for (const auto& tenant : *run)
+  for (const auto& run : experiment.runs)
+    for (const auto& tenant : run.tenants)
       for (const double at : tenant.result.sent_s) last = std::max(last, at);
   return std::max(last * experiment.time_scale, 1.0);
+}
+
+/// The power of ten above all times to the first token, model time, at least 10 s.
+double most_of(const FlowExperiment& experiment) {
+  double most = 10'000;
+  for (const auto& run : experiment.runs)
+    for (const auto& tenant : run.tenants)
+      for (const double ms : tenant.result.ttft_ms)
+        while (ms * experiment.time_scale > most) most *= 10;
+  return most;
 }
 
 class Picture {
  public:
   Picture(const FlowExperiment& experiment, Svg& svg)
-      : experiment_(experiment), svg_(svg), span_(span_of(experiment)) {}
+      : experiment_(experiment),
+        svg_(svg),
+        span_(span_of(experiment)),
+        most_ms_(most_of(experiment)) {}
 
-  /// Every answered request of a run as a dot.
-  void panel(double top, std::string_view title, std::span<const TenantRun> tenants) {
-    const TimeAxis axis{top + kPanelHeight, top, 50, 100'000};
+  /// Every answered request of a run as a dot, in the order of sending, so that no tenant hides
+  /// another.
+  void panel(double top, const FlowRun& run) {
+    const TimeAxis axis{top + kPanelHeight, top, kLeastMs, most_ms_};
+    std::string title = run.title + ": time to first token of every answered request";
+    title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
     svg_.text(kLeft, top - 10, title, {.size = 15, .colour = kInk, .bold = true});
-    for (const double ms : {100.0, 1000.0, 10'000.0, 100'000.0}) {
+    for (double ms = 100; ms <= most_ms_; ms *= 10) {
       svg_.line(kLeft, axis.at(ms), kRight, axis.at(ms), kGrid);
       svg_.text(kLeft - 8, axis.at(ms) + 4, time_label(ms),
                 {.size = 12, .colour = kFaint, .anchor = "end"});
     }
     const double objective = axis.at(experiment_.objective_ms);
     svg_.line(kLeft, objective, kRight, objective, kFaint, 1, true);
-    for (size_t i = 0; i < tenants.size(); ++i)
-      for (size_t k = 0; k < tenants[i].result.sent_s.size(); ++k)
-        svg_.circle(x(tenants[i].result.sent_s[k]),
-                    axis.at(tenants[i].result.ttft_ms[k] * experiment_.time_scale), 2.5,
-                    colour_of(i), 0.6);
+    for (const auto& dot : dots(run))
+      svg_.circle(x(dot.sent_s), axis.at(dot.ttft_ms), 2, colour_of(dot.tenant), 0.55);
   }
 
   void seconds_axis(double y) {
@@ -62,6 +78,22 @@ class Picture {
   }
 
  private:
+  struct Dot {
+    double sent_s;
+    double ttft_ms;  // model time
+    size_t tenant;
+  };
+  std::vector<Dot> dots(const FlowRun& run) const {
+    std::vector<Dot> all;
+    for (size_t i = 0; i < run.tenants.size(); ++i) {
+      const auto& seen = run.tenants[i].result;
+      for (size_t k = 0; k < seen.sent_s.size(); ++k)
+        all.push_back({seen.sent_s[k], seen.ttft_ms[k] * experiment_.time_scale, i});
+    }
+    std::ranges::sort(all, {}, &Dot::sent_s);
+    return all;
+  }
+
   double x(double seconds) const {
     return kLeft + (kRight - kLeft) * seconds * experiment_.time_scale / span_;
   }
@@ -69,30 +101,30 @@ class Picture {
   const FlowExperiment& experiment_;
   Svg& svg_;
   const double span_;
+  const double most_ms_;
 };
 
 }  // namespace
 
 std::string flow_picture(const FlowExperiment& experiment, std::string_view caption) {
   Svg svg(kWidth, kHeight, "#ffffff");
-  svg.text(40, 44, "A saturated fleet, with and without flow control",
-           {.size = 22, .colour = kInk, .bold = true});
+  svg.text(40, 44, experiment.title, {.size = 22, .colour = kInk, .bold = true});
   svg.text(40, 68, caption, {.size = 12.5, .colour = kFaint});
 
   Picture picture(experiment, svg);
-  picture.panel(120, "Without: time to first token of every answered request", experiment.without);
-  picture.panel(400, "With", experiment.with);
+  for (size_t i = 0; i < experiment.runs.size(); ++i)
+    picture.panel(120 + 280 * static_cast<double>(i), experiment.runs[i]);
   picture.seconds_axis(400 + kPanelHeight + 22);
 
-  const auto without = summarize(experiment.without, experiment);
-  const auto with = summarize(experiment.with, experiment);
-  for (size_t i = 0; i < std::min(without.size(), with.size()); ++i) {
+  const auto& [first, second] = experiment.runs;
+  const auto before = summarize(first, experiment), after = summarize(second, experiment);
+  for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
     const auto bar = [&](const TenantFigures& t, std::string_view run) {
       return Bar{t.in_time, {}, fmt::format("{:.0f} % {}", t.in_time * 100, run), colour_of(i)};
     };
-    const Bar bars[] = {bar(without[i], "without"), bar(with[i], "with")};
+    const Bar bars[] = {bar(before[i], first.name), bar(after[i], second.name)};
     draw_bars(svg, kBarsLeft, 130 + static_cast<double>(i) * 120,
-              fmt::format("{}: first token in time", with[i].name), 1, bars);
+              fmt::format("{}: first token in time", after[i].name), 1, bars);
   }
   svg.text(40, kHeight - 20,
            fmt::format("dashed: the objective, {}; by when the request was sent; times in model "

@@ -14,17 +14,20 @@ FlowExperiment sample() {
     slow.sent_s.push_back(i * 0.5);
     slow.ttft_ms.push_back(i < 7 ? 100 : 1500);
   }
+  slow.e2e_ms.assign(8, 2000);
   OpenLoopResult fast = slow;
+  fast.e2e_ms.assign(8, 1000);
   fast.ttft_ms.back() = 100;
-  return {.without = {{"tenant a", slow}, {"batch", {}}},
-          .with = {{"tenant a", fast}, {"batch", {}}},
+  return {.title = "a title",
+          .runs = {{{"without", "without it", {{"tenant a", slow}, {"batch", {}}}},
+                    {"with", "with it", {{"tenant a", fast}, {"batch", {}}}}}},
           .time_scale = 2,
           .objective_ms = 2000};
 }
 
 TEST(FlowReport, FiguresAreInModelTime) {
   const auto experiment = sample();
-  const auto t = summarize(experiment.without, experiment)[0];
+  const auto t = summarize(experiment.runs[0], experiment)[0];
   EXPECT_EQ(t.requests, 10);
   EXPECT_EQ(t.answered, 8);
   EXPECT_EQ(t.refused, 1);
@@ -42,9 +45,9 @@ TEST(FlowReport, JsonHasExactlyTheAgreedKeys) {
   for (const char* run : {"without", "with"}) {
     ASSERT_EQ(report[run].size(), 2u);
     const auto& tenant = report[run]["tenant a"];
-    EXPECT_EQ(tenant.size(), 8u);
+    EXPECT_EQ(tenant.size(), 9u);
     for (const char* key : {"requests", "answered", "refused", "gave_up", "ttft_p50_ms",
-                            "ttft_p99_ms", "in_time", "tokens_per_s"})
+                            "ttft_p99_ms", "e2e_p99_ms", "in_time", "tokens_per_s"})
       EXPECT_TRUE(tenant.contains(key)) << key;
   }
 }
@@ -52,7 +55,9 @@ TEST(FlowReport, JsonHasExactlyTheAgreedKeys) {
 TEST(FlowReport, TableShowsBothRuns) {
   const auto table = flow_table(sample());
   for (const char* text :
-       {"without flow control", "with flow control", "tenant a", "70.0 %", "80.0 %", "0.20 s"})
+       {"without it", "with it", "tenant a", "70.0 %", "80.0 %", "0.20 s",
+        "output tokens/s of all: 10 without it, 10 with it",
+        "tenant a, P99 with it by P99 without it: first token 0.07, whole answer 0.50"})
     EXPECT_NE(table.find(text), std::string::npos) << text << "\n" << table;
 }
 
@@ -72,8 +77,8 @@ TEST(FlowReport, PictureSurvivesAnEmptyExperiment) {
 }
 
 TEST(FlowReport, MergesTheLoadsOfATenant) {
-  auto all = sample().without[0].result;
-  merge(all, sample().with[0].result);
+  auto all = sample().runs[0].tenants[0].result;
+  merge(all, sample().runs[1].tenants[0].result);
   EXPECT_EQ(all.sent, 20);
   EXPECT_EQ(all.ttft_ms.size(), 16u);
   EXPECT_EQ(all.seconds, 4);

@@ -2,6 +2,7 @@
 
 #include "bench/open_loop.h"
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,12 +17,18 @@ struct TenantRun {
   OpenLoopResult result;
 };
 
-/// The same loads with and without flow control.
+struct FlowRun {
+  std::string name;   // short: "with"
+  std::string title;  // "with flow control"
+  std::vector<TenantRun> tenants;
+};
+
+/// Loads under two circumstances: the same tenants in the same order.
 struct FlowExperiment {
-  std::vector<TenantRun> without;
-  std::vector<TenantRun> with;  // the same tenants in the same order
-  double time_scale = 1;        // seconds of model time in one second of a run
-  double objective_ms = 2000;   // of the time to the first token, model time
+  std::string title;
+  std::array<FlowRun, 2> runs;
+  double time_scale = 1;       // seconds of model time in one second of a run
+  double objective_ms = 2000;  // of the time to the first token, model time
 };
 
 /// The figures of a tenant, in model time.
@@ -33,19 +40,20 @@ struct TenantFigures {
   int64_t gave_up = 0;     // the client waited too long, or the answer broke off
   double ttft_p50_ms = 0;  // of answered requests, as the next one
   double ttft_p99_ms = 0;
+  double e2e_p99_ms = 0;
   double in_time = 0;       // fraction of all requests whose first token met the objective
   double tokens_per_s = 0;  // of output
 };
-std::vector<TenantFigures> summarize(std::span<const TenantRun> tenants,
-                                     const FlowExperiment& experiment);
+std::vector<TenantFigures> summarize(const FlowRun& run, const FlowExperiment& experiment);
 
 /// Adds `more` to what a tenant saw: of a load that it sent beside another.
 void merge(OpenLoopResult& into, const OpenLoopResult& more);
 
-/// {"without": {tenant: {...}}, "with": {...}, "time_scale": n, "objective_ms": n}
+/// {run: {tenant: {...}}, other run: {...}, "time_scale": n, "objective_ms": n}
 std::string flow_json(const FlowExperiment& experiment);
 
-/// Both runs beside each other, for a terminal.
+/// Both runs beside each other, for a terminal, and how the first tenant fared in the second one
+/// compared with the first.
 std::string flow_table(const FlowExperiment& experiment);
 
 /// The experiment as one SVG picture: the time to the first token of every answered request by when
