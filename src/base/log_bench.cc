@@ -1,41 +1,21 @@
+#include "base/counted_heap.h"
 #include "base/log.h"
 
 #include <benchmark/benchmark.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <fcntl.h>
-#include <new>
 #include <unistd.h>
-
-namespace {
-
-std::atomic<uint64_t> allocations{0};
-
-}  // namespace
-
-void* operator new(size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* at = std::malloc(bytes)) return at;
-  std::abort();
-}
-void operator delete(void* at) noexcept {
-  std::free(at);
-}
-void operator delete(void* at, size_t) noexcept {
-  std::free(at);
-}
 
 namespace llmd::log {
 namespace {
 
-/// One access line of six fields; a run fits into the ring; `allocations` counts those of
+/// One access line of six fields; a run fits into the ring; counted are the allocations of
 /// all threads.
 void BM_Line(benchmark::State& state) {
   const int fd = ::open("/dev/null", O_WRONLY);
   start({.format = state.range(0) == 0 ? Format::kJson : Format::kConsole, .fd = fd});
   info("first line of the thread");
-  const uint64_t before = allocations.load();
+  const uint64_t before = counted_heap::allocations();
   const uint64_t dropped = dropped_lines();
   for (auto _ : state)
     info("Request handled", {{"x-request-id", "8f14e45f-ceea-467f-a0e6-4a1d4e3c2b1a"},
@@ -45,7 +25,8 @@ void BM_Line(benchmark::State& state) {
                              {"ttft_ms", 41.25},
                              {"streaming", true}});
   const auto lines = static_cast<double>(state.iterations());
-  state.counters["allocations_per_line"] = static_cast<double>(allocations.load() - before) / lines;
+  state.counters["allocations_per_line"] =
+      static_cast<double>(counted_heap::allocations() - before) / lines;
   state.counters["dropped_share"] = static_cast<double>(dropped_lines() - dropped) / lines;
   stop();
   ::close(fd);

@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/counted_heap.h"
 #include "base/rng.h"
 #include "kv/precise_index.h"
 
@@ -13,31 +14,12 @@
 #include <ctime>
 #include <fstream>
 #include <list>
-#include <new>
 #include <string>
 #include <thread>
 #include <unistd.h>
 #include <vector>
 
 /// LLMD_TRACE names another trace; without a file, requests of about the same shape are made up.
-
-namespace {
-
-std::atomic<uint64_t> allocations{0};
-
-}  // namespace
-
-void* operator new(size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* at = std::malloc(bytes)) return at;
-  std::abort();
-}
-void operator delete(void* at) noexcept {
-  std::free(at);
-}
-void operator delete(void* at, size_t) noexcept {
-  std::free(at);
-}
 
 namespace llmd::kv {
 namespace {
@@ -358,7 +340,7 @@ void run_streams(benchmark::State& state, PreciseIndex& index, uint32_t threads,
   for (auto _ : state) {
     state.PauseTiming();
     const Stream stream = next();
-    const uint64_t before = allocations.load();
+    const uint64_t before = counted_heap::allocations();
     state.ResumeTiming();
     std::vector<std::thread> others;
     for (uint32_t i = 1; i < threads; ++i)
@@ -369,7 +351,7 @@ void run_streams(benchmark::State& state, PreciseIndex& index, uint32_t threads,
     asked += stream.blocks[2];
     ops += stream.ops.size();
     state.PauseTiming();
-    allocated += allocations.load() - before;
+    allocated += counted_heap::allocations() - before;
     state.ResumeTiming();
   }
   state.SetItemsProcessed(static_cast<int64_t>(blocks));
@@ -432,13 +414,13 @@ void match_long(benchmark::State& state) {
   std::vector<PrefixHit> hits(all.size());
   index.match(chain, all, kWeights, hits);
   for (uint32_t slot = 0; slot < kHolders; ++slot) CHECK(hits[slot].blocks == held(slot));
-  const uint64_t before = allocations.load();
+  const uint64_t before = counted_heap::allocations();
   for (auto _ : state) {
     std::ranges::fill(hits, PrefixHit{});
     index.match(chain, all, kWeights, hits);
     benchmark::DoNotOptimize(hits.data());
   }
-  state.counters["allocations"] = static_cast<double>(allocations.load() - before);
+  state.counters["allocations"] = static_cast<double>(counted_heap::allocations() - before);
 }
 BENCHMARK(match_long)
     ->Arg(0)

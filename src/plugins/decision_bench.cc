@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/counted_heap.h"
 #include "plugin/registry.h"
 #include "producers/testing.h"
 #include "schedule/decision_history.h"
@@ -7,8 +8,6 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,25 +16,6 @@
 /// as token ids. Counted are producing (hashing, look-up, load), scheduling, the pre-request hooks
 /// and the end of the response; not parsing and not I/O. Those named …_kept also take notes and add
 /// them to a history, as serving processes do for `llmd explain`.
-
-namespace {
-size_t allocations = 0;  // this program has one thread
-}
-
-// The compiler cannot tell that both sides are replaced.
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-
-void* operator new(size_t bytes) {
-  ++allocations;
-  if (void* at = std::malloc(bytes)) return at;
-  std::abort();
-}
-void operator delete(void* at) noexcept {
-  std::free(at);
-}
-void operator delete(void* at, size_t) noexcept {
-  std::free(at);
-}
 
 namespace llmd::plugins {
 
@@ -142,13 +122,14 @@ void decide(benchmark::State& state, size_t endpoints, uint32_t prompts, const S
   for (uint32_t n = 0; n < prompts; n += 7) CHECK(decider.decide(request, n) == first[n]);
 
   Rng order(3);
-  const size_t before = allocations;
+  const size_t before = counted_heap::allocations();
   for (auto _ : state) {
     const auto n = static_cast<uint32_t>(order.below(prompts));
     benchmark::DoNotOptimize(decider.decide(request, n));
   }
-  state.counters["allocations"] = benchmark::Counter(static_cast<double>(allocations - before),
-                                                     benchmark::Counter::kAvgIterations);
+  state.counters["allocations"] =
+      benchmark::Counter(static_cast<double>(counted_heap::allocations() - before),
+                         benchmark::Counter::kAvgIterations);
 }
 
 const Scorers& four_scorers() {

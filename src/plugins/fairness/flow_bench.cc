@@ -1,3 +1,4 @@
+#include "base/counted_heap.h"
 #include "base/rng.h"
 #include "flow/controller.h"
 #include "flow/flow_admission.h"
@@ -7,31 +8,9 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
-#include <new>
 
 /// What flow control costs: letting a request by, a wait from beginning to end, dispatch among many
 /// flows, and 100 000 requests that wait.
-
-namespace {
-size_t allocations = 0;  // this program has one thread
-size_t bytes_taken = 0;
-}  // namespace
-
-// The compiler cannot tell that both sides are replaced.
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-
-void* operator new(size_t bytes) {
-  ++allocations;
-  bytes_taken += bytes;
-  if (void* at = std::malloc(bytes)) return at;
-  std::abort();
-}
-void operator delete(void* at) noexcept {
-  std::free(at);
-}
-void operator delete(void* at, size_t) noexcept {
-  std::free(at);
-}
 
 namespace llmd::plugins {
 
@@ -140,16 +119,16 @@ void pass_by(benchmark::State& state) {
   schedule::RequestContext context(arena, rng, real_clock());
   context.fairness_id = "tenant-1";
   context.target_model = "model";
-  const size_t before = allocations;
+  const size_t before = counted_heap::allocations();
   size_t warm = before;
   for (auto _ : state) {
     context.admitted = {};
     benchmark::DoNotOptimize(admission->admit(context, {}));
     admission->settle(context);
-    if (warm == before) warm = allocations;
+    if (warm == before) warm = counted_heap::allocations();
   }
-  state.counters["allocations"] = benchmark::Counter(static_cast<double>(allocations - warm),
-                                                     benchmark::Counter::kAvgIterations);
+  state.counters["allocations"] = benchmark::Counter(
+      static_cast<double>(counted_heap::allocations() - warm), benchmark::Counter::kAvgIterations);
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(pass_by);
@@ -165,7 +144,7 @@ void wait_alone(benchmark::State& state) {
   const auto& band_gate = *gate.find(0);
   stage.queues.enqueue(*waiter, at(1s));
   stage.queues.dispatch(*waiter, at(1s));
-  const size_t before = allocations;
+  const size_t before = counted_heap::allocations();
   for (auto _ : state) {
     stage.queues.enqueue(*waiter, at(1s));
     flow::Waiter* next = stage.queues.first(band, at(1s));
@@ -175,8 +154,9 @@ void wait_alone(benchmark::State& state) {
     gate.settle(units);
     if (!gate.open(band_gate)) gate.renew(real_clock().now());
   }
-  state.counters["allocations"] = benchmark::Counter(static_cast<double>(allocations - before),
-                                                     benchmark::Counter::kAvgIterations);
+  state.counters["allocations"] =
+      benchmark::Counter(static_cast<double>(counted_heap::allocations() - before),
+                         benchmark::Counter::kAvgIterations);
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(wait_alone);
@@ -200,7 +180,7 @@ void dispatch(benchmark::State& state, const plugin::Descriptor& (*fairness)()) 
   for (auto _ : state) {
     state.PauseTiming();
     for (auto& waiter : waiters) stage.queues.enqueue(*waiter, at(1s));
-    const size_t before = allocations;
+    const size_t before = counted_heap::allocations();
     state.ResumeTiming();
     const auto bands = stage.queues.bands();
     for (size_t i = 0; i < bands.size();) {
@@ -213,7 +193,7 @@ void dispatch(benchmark::State& state, const plugin::Descriptor& (*fairness)()) 
       gate.reserve(*gate.find(bands[i]->priority()), 0);
       stage.queues.dispatch(*next, at(1s));
     }
-    during += allocations - before;
+    during += counted_heap::allocations() - before;
   }
   state.counters["allocations"] = static_cast<double>(during);
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(waiters.size()));
@@ -232,11 +212,11 @@ void turn_with_100k_waiting(benchmark::State& state) {
   auto& controller = crowd.stage.controller;
   crowd.come(1000);  // flows and series are there
   controller.run();
-  const size_t before = bytes_taken;
+  const size_t before = counted_heap::bytes();
   crowd.come(kWaiting - 1000);
-  const auto waiters = static_cast<double>(bytes_taken - before);
+  const auto waiters = static_cast<double>(counted_heap::bytes() - before);
   controller.run();
-  const auto taken = static_cast<double>(bytes_taken - before);
+  const auto taken = static_cast<double>(counted_heap::bytes() - before);
   for (auto _ : state) controller.run();
   state.counters["bytes_each"] = taken / (kWaiting - 1000);
   state.counters["of_them_queues"] = (taken - waiters) / (kWaiting - 1000);
