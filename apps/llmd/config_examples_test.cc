@@ -1,7 +1,6 @@
-#include "plugin_list.h"
+#include "config_fixture.h"
 
 #include "config/dump.h"
-#include "config/loader.h"
 
 #include <gtest/gtest.h>
 
@@ -10,32 +9,13 @@
 namespace llmd {
 namespace {
 
-constexpr std::string_view kHead = "apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\n";
-
-/// Loads with the plugin types of the process.
-class ConfigExamples : public testing::Test {
- protected:
-  Result<config::Loaded> load(std::string_view text, std::string_view file = "f.yaml") {
-    return config::load(text, file, environment_);
-  }
-  std::string error_of(std::string_view body) {
-    const auto loaded = load(std::string(kHead).append(body));
-    return loaded ? "no error" : loaded.error().message;
-  }
-
-  plugin::Registry registry_ = builtin_plugins();
-  plugin::StateStore state_;
-  metric::Registry metrics_{1};
-  ManualClock clock_;
-  config::Environment environment_{registry_, state_, metrics_, clock_};
-};
+class ConfigExamples : public ConfigFixture {};
 
 TEST_F(ConfigExamples, FollowTheVectorsOfParameters) {
   EXPECT_EQ(error_of("plugins: [{type: queue-scorer, parameters: {x: 1}}]"), "no error");
   EXPECT_EQ(error_of("plugins: [{type: load-aware-scorer, parameters: {x: 1}}]"),
             "f.yaml:3: plugin 'load-aware-scorer' (load-aware-scorer): parameter 'x': unknown");
-  const auto loaded = load(std::string(kHead) +
-                           "plugins: [{type: load-aware-scorer, parameters: {THRESHOLD: 10}}]");
+  const auto loaded = load("plugins: [{type: load-aware-scorer, parameters: {THRESHOLD: 10}}]");
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_EQ(loaded->pipeline->resolved[0].parameters, R"({"threshold":10})");
 }
@@ -46,7 +26,7 @@ TEST_F(ConfigExamples, LoadTheExperimentsConfigurations) {
     environment_.scrape_interval = std::chrono::seconds(1);
     const auto text = config::read_document(path);
     ASSERT_TRUE(text) << text.error().message;
-    const auto loaded = load(*text, path);
+    const auto loaded = load_document(*text, path);
     ASSERT_TRUE(loaded) << loaded.error().message;
     const auto& profile = loaded->pipeline->profiles.at(0);
     EXPECT_EQ(profile.picker.plugin->type(),
@@ -57,18 +37,18 @@ TEST_F(ConfigExamples, LoadTheExperimentsConfigurations) {
 }
 
 TEST_F(ConfigExamples, LoadTheBuiltInDefault) {
-  const auto loaded = load(config::default_document(), "default");
+  const auto loaded = load_document(config::default_document(), "default");
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_EQ(loaded->pipeline->producers.back().plugin->name(), "approx-prefix-cache-producer");
   EXPECT_TRUE(loaded->pipeline->warnings.empty()) << loaded->pipeline->warnings[0];
 }
 
 TEST_F(ConfigExamples, DumpToTheSameGraph) {
-  const auto loaded = load(std::string(kHead) + R"(
+  const auto loaded = load(R"(
 plugins: [{type: queue-scorer}, {type: load-aware-scorer}, {type: random-picker}]
 )");
   ASSERT_TRUE(loaded) << loaded.error().message;
-  const auto again = load(config::to_yaml(*loaded));
+  const auto again = load_document(config::to_yaml(*loaded));
   ASSERT_TRUE(again) << again.error().message;
   ASSERT_EQ(again->pipeline->resolved.size(), loaded->pipeline->resolved.size());
   for (size_t i = 0; i < again->pipeline->resolved.size(); ++i) {
@@ -101,7 +81,7 @@ TEST_F(ConfigExamples, LoadOrNameWhatIsMissing) {
     const auto text = config::read_document(std::string(LLMD_SOURCE_DIR) + "/tests/data/config/" +
                                             c.name + ".yaml");
     ASSERT_TRUE(text) << text.error().message;
-    const auto loaded = load(*text, c.name + ".yaml");
+    const auto loaded = load_document(*text, c.name + ".yaml");
     EXPECT_EQ(loaded ? "" : loaded.error().message,
               c.missing.empty() ? "" : c.name + ".yaml" + c.missing);
   }
@@ -111,8 +91,8 @@ TEST_F(ConfigExamples, LoadThePublishedDefaultAsTheBuiltInOne) {
   const auto text =
       config::read_document(std::string(LLMD_SOURCE_DIR) + "/tests/data/config/01-default.yaml");
   ASSERT_TRUE(text) << text.error().message;
-  const auto published = load(*text);
-  const auto built_in = load(config::default_document());
+  const auto published = load_document(*text);
+  const auto built_in = load_document(config::default_document());
   ASSERT_TRUE(published && built_in);
   EXPECT_EQ(config::to_yaml(*published), config::to_yaml(*built_in));
 }

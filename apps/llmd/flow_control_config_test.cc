@@ -1,7 +1,6 @@
-#include "plugin_list.h"
+#include "config_fixture.h"
 
 #include "config/dump.h"
-#include "config/loader.h"
 #include "flow/service.h"
 
 #include <gtest/gtest.h>
@@ -11,24 +10,9 @@
 namespace llmd {
 namespace {
 
-constexpr std::string_view kHead =
-    "apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\nfeatureGates: [flowControl]\n";
-
-class FlowControlConfig : public testing::Test {
+class FlowControlConfig : public ConfigFixture {
  protected:
-  Result<config::Loaded> load(std::string_view body) {
-    return config::load(std::string(kHead).append(body), "f.yaml", environment_);
-  }
-  std::string error_of(std::string_view body) {
-    const auto loaded = load(body);
-    return loaded ? "no error" : loaded.error().message;
-  }
-
-  plugin::Registry registry_ = builtin_plugins();
-  plugin::StateStore state_;
-  metric::Registry metrics_{1};
-  ManualClock clock_;
-  config::Environment environment_{registry_, state_, metrics_, clock_};
+  FlowControlConfig() : ConfigFixture("featureGates: [flowControl]\n") {}
 };
 
 TEST_F(FlowControlConfig, NeedsNothingButTheGate) {
@@ -125,7 +109,7 @@ TEST_F(FlowControlConfig, DumpsToTheSame) {
   const auto loaded = load(kFull);
   ASSERT_TRUE(loaded) << loaded.error().message;
   const auto yaml = config::to_yaml(*loaded);
-  const auto again = config::load(yaml, "f.yaml", environment_);
+  const auto again = load_document(yaml);
   ASSERT_TRUE(again) << again.error().message << "\n" << yaml;
   const auto section = [](const std::string& text) {
     return text.substr(text.find("flowControl:\n"));
@@ -196,7 +180,7 @@ TEST_F(FlowControlConfig, LoadsTheExample) {
   const std::string path = std::string(LLMD_SOURCE_DIR) + "/deploy/examples/flow-control.yaml";
   const auto text = config::read_document(path);
   ASSERT_TRUE(text) << text.error().message;
-  const auto loaded = config::load(*text, path, environment_);
+  const auto loaded = load_document(*text, path);
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_TRUE(loaded->pipeline->warnings.empty()) << loaded->pipeline->warnings[0];
   EXPECT_EQ(loaded->document.flow_control.bands.size(), 2u);
