@@ -322,28 +322,35 @@ TEST(PodLink, NamesAnEndpointThatIsNone) {
   EXPECT_EQ(started.error().message, "cannot connect to 'nonsense': Invalid argument");
 }
 
+/// A link that has bound its endpoint, and a socket that publishes there without bound.
+struct CentralBench : Bench {
+  CentralBench() {
+    options.bind_endpoint = "tcp://127.0.0.1:*";
+    EXPECT_TRUE(link.start());
+    EXPECT_TRUE(socket.connect(link.bound_endpoint()));
+    ZmqMessage subscription;
+    EXPECT_TRUE(until([&] { return socket.receive(subscription); }));
+  }
+  void publish(std::string_view topic, uint64_t sequence, std::string_view batch) {
+    EXPECT_TRUE(socket.send({topic, big_endian(sequence), batch}));
+  }
+
+  CentralLink link{context};
+  ZmqSocket socket{zmq, ZMQ_XPUB, {.send_messages_max = 0}};
+};
+
 TEST(CentralLink, TellsPublishersApartByTopicAndRank) {
-  Bench bench;
-  bench.options.bind_endpoint = "tcp://127.0.0.1:*";
-  CentralLink link(bench.context);
-  ASSERT_TRUE(link.start());
-  ZmqSocket engine(bench.zmq, ZMQ_XPUB);
-  ASSERT_TRUE(engine.connect(link.bound_endpoint()));
-  ZmqMessage message;
-  ASSERT_TRUE(bench.until([&] { return engine.receive(message); }));
-  const auto publish = [&](std::string_view topic, uint64_t sequence, const std::string& batch) {
-    EXPECT_TRUE(engine.send({topic, big_endian(sequence), batch}));
-  };
-  publish("kv@10.0.0.1:8000@m", 1, payload(1, 1));
-  publish("kv@10.0.0.2:8000@m", 1, payload(1, 2, 0));
-  publish("kv@10.0.0.2:8000@m", 1, payload(1, 3, 1));
-  publish("kv@10.0.0.2:8000@m", 2, payload(2, 4, 0));
-  publish("other", 1, payload(1, 9));  // not subscribed to
-  publish("kv@10.0.0.2:8000@m", 2, "no batch");
-  publish("kv@10.0.0.2:8000@m", 3, payload(3, 5, 1));
-  publish("kv@10.0.0.1:8000@m", 2, payload(2, 6));
+  CentralBench bench;
+  bench.publish("kv@10.0.0.1:8000@m", 1, payload(1, 1));
+  bench.publish("kv@10.0.0.2:8000@m", 1, payload(1, 2, 0));
+  bench.publish("kv@10.0.0.2:8000@m", 1, payload(1, 3, 1));
+  bench.publish("kv@10.0.0.2:8000@m", 2, payload(2, 4, 0));
+  bench.publish("other", 1, payload(1, 9));  // not subscribed to
+  bench.publish("kv@10.0.0.2:8000@m", 2, "no batch");
+  bench.publish("kv@10.0.0.2:8000@m", 3, payload(3, 5, 1));
+  bench.publish("kv@10.0.0.1:8000@m", 2, payload(2, 6));
   ASSERT_TRUE(bench.until_lines(10));
-  link.forget_pod("10.0.0.1:8000");
+  bench.link.forget_pod("10.0.0.1:8000");
   EXPECT_EQ(
       bench.notes.lines(),
       (Lines{"10.0.0.1:8000 joined", "10.0.0.1:8000 m removed [1] gpu", "10.0.0.2:8000/0 joined",
@@ -351,22 +358,15 @@ TEST(CentralLink, TellsPublishersApartByTopicAndRank) {
              "10.0.0.2:8000/1 m removed [3] gpu", "10.0.0.2:8000/0 m removed [4] gpu",
              "10.0.0.2:8000/1 lost 1", "10.0.0.2:8000/1 m removed [5] gpu",
              "10.0.0.1:8000 m removed [6] gpu", "10.0.0.1:8000 left"}));
-  EXPECT_EQ(link.publishers(), 2u);
+  EXPECT_EQ(bench.link.publishers(), 2u);
 }
 
 TEST(CentralLink, KnowsARelayByItsRow) {
-  Bench bench;
-  bench.options.bind_endpoint = "tcp://127.0.0.1:*";
-  CentralLink link(bench.context);
-  ASSERT_TRUE(link.start());
-  ZmqSocket relay(bench.zmq, ZMQ_XPUB);
-  ASSERT_TRUE(relay.connect(link.bound_endpoint()));
-  ZmqMessage message;
-  ASSERT_TRUE(bench.until([&] { return relay.receive(message); }));
+  CentralBench bench;
   size_t lines = 0;
   const auto publish = [&](std::string_view pod, uint64_t sequence, size_t more) {
-    EXPECT_TRUE(relay.send({fmt::format("kv@{}@m", pod), big_endian(sequence),
-                            payload(static_cast<double>(sequence), sequence)}));
+    bench.publish(fmt::format("kv@{}@m", pod), sequence,
+                  payload(static_cast<double>(sequence), sequence));
     ASSERT_TRUE(bench.until_lines(lines += more));
   };
   publish("a", 5, 2);  // with "joined"
@@ -389,23 +389,16 @@ TEST(CentralLink, KnowsARelayByItsRow) {
 }
 
 TEST(CentralLink, LimitsWhatItFollowsAndMakesRoomOnlyOfWhatIsSilent) {
-  Bench bench;
-  bench.options.bind_endpoint = "tcp://127.0.0.1:*";
-  CentralLink link(bench.context);
-  ASSERT_TRUE(link.start());
-  ZmqSocket engine(bench.zmq, ZMQ_XPUB, {.send_messages_max = 0});
-  ASSERT_TRUE(engine.connect(link.bound_endpoint()));
-  ZmqMessage message;
-  ASSERT_TRUE(bench.until([&] { return engine.receive(message); }));
+  CentralBench bench;
   for (size_t i = 0; i <= CentralLink::kPublishersMax; ++i)
-    engine.send({fmt::format("kv@{}@m", i), big_endian(0), payload(1, 1)});
-  ASSERT_TRUE(bench.until([&] { return link.publishers() == CentralLink::kPublishersMax; }));
+    bench.publish(fmt::format("kv@{}@m", i), 0, payload(1, 1));
+  ASSERT_TRUE(bench.until([&] { return bench.link.publishers() == CentralLink::kPublishersMax; }));
   ASSERT_TRUE(bench.until([&] { return bench.page_has("reason=\"too_many_publishers\"} 1"); }));
-  EXPECT_EQ(link.publishers(), CentralLink::kPublishersMax);
+  EXPECT_EQ(bench.link.publishers(), CentralLink::kPublishersMax);
   bench.clock.advance(CentralLink::kSilenceMax);
-  engine.send({"kv@new@m", big_endian(0), payload(1, 1)});
+  bench.publish("kv@new@m", 0, payload(1, 1));
   ASSERT_TRUE(bench.until([&] { return bench.notes.lines().back().starts_with("new m"); }));
-  EXPECT_EQ(link.publishers(), CentralLink::kPublishersMax);
+  EXPECT_EQ(bench.link.publishers(), CentralLink::kPublishersMax);
 }
 
 TEST(Subscriber, FollowsAndUnfollowsWhileItRuns) {
