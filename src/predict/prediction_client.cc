@@ -5,19 +5,17 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "fetch/post.h"
+#include "fetch/questions.h"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <deque>
-#include <map>
 #include <utility>
 #include <vector>
 
 namespace llmd::predict {
 namespace {
-
-constexpr Nanos kKept = std::chrono::seconds(1);  // answers that nobody has come for
 
 const metric::Definition kCalls = {
     .name = "llmd_prediction_calls_total",
@@ -41,15 +39,15 @@ metric::Counter counter(metric::Registry& metrics, const metric::Definition& def
   return metrics.family(definition).counter(std::array{result});
 }
 
-/// What one request wants to know. Belongs to the loop until it is done.
+using Outcome = Result<std::vector<PredictedLatency>>;
+
+/// What one request wants to know. Belongs to the loop.
 struct Ask {
+  uint64_t ticket = 0;
   std::vector<std::string> rows;
-  schedule::Signal resume;
   std::vector<PredictedLatency> answers;
-  size_t missing = 0;        // answers
-  std::string_view failure;  // of any of its calls; static
-  bool done = false;         // under the client's mutex
-  TimePoint ended{};
+  size_t missing = 0;   // answers
+  bool failed = false;  // any of its calls
 };
 using AskPtr = std::shared_ptr<Ask>;
 
@@ -227,7 +225,7 @@ struct PredictionClient::State {
         std::ranges::copy(predictions->subspan(at, part.count),
                           part.ask->answers.begin() + static_cast<ptrdiff_t>(part.first));
       else
-        part.ask->failure = "the prediction service did not answer";
+        part.ask->failed = true;
       at += part.count;
       part.ask->missing -= part.count;
       if (part.ask->missing == 0) settle(*part.ask);
@@ -236,12 +234,11 @@ struct PredictionClient::State {
   }
 
   void settle(Ask& ask) {
-    {
-      const MutexLock lock(mutex);
-      ask.done = true;
-      ask.ended = loop.clock().now();
-    }
-    ask.resume();
+    questions.answer(ask.ticket,
+                     ask.failed ? Outcome(fail(Code::kServiceUnavailable,
+                                               "the prediction service did not answer"))
+                                : Outcome(std::move(ask.answers)),
+                     loop.clock().now());
   }
 
   // --- learning, on the loop
@@ -257,9 +254,6 @@ struct PredictionClient::State {
     std::vector<std::string> samples;
     {
       const MutexLock lock(mutex);
-      const TimePoint now = loop.clock().now();
-      std::erase_if(asks,
-                    [&](const auto& a) { return a.second->done && a.second->ended + kKept < now; });
       if (training.active()) return;
       for (auto& kind : kinds)
         for (auto& sample : kind.take()) samples.push_back(std::move(sample));
@@ -291,9 +285,9 @@ struct PredictionClient::State {
   std::atomic<int64_t> paused_until{0};
   std::shared_ptr<void> alive = std::make_shared<int>(0);  // expires with this; guards posted work
 
+  fetch::Questions<Outcome> questions{kAsksMax};
+
   Mutex mutex;
-  std::map<uint64_t, AskPtr> asks LLMD_GUARDED_BY(mutex);  // by ticket
-  uint64_t last_ticket LLMD_GUARDED_BY(mutex) = 0;
   std::array<Reservoir, 2> kinds LLMD_GUARDED_BY(mutex);  // first tokens, later ones
   Rng rng LLMD_GUARDED_BY(mutex);
 };
@@ -311,35 +305,25 @@ Result<schedule::Progress> PredictionClient::predict(schedule::RequestContext& c
   State& s = *state_;
   if (features.empty()) return schedule::Progress::kDone;
   if (ticket != 0) {
-    AskPtr ask;
-    {
-      const MutexLock lock(s.mutex);
-      const auto at = s.asks.find(std::exchange(ticket, 0));
-      if (at == s.asks.end() || !at->second->done)
-        return fail(Code::kInternal, "there is no prediction");
-      ask = std::move(at->second);
-      s.asks.erase(at);
-    }
-    if (!ask->failure.empty()) return fail(Code::kServiceUnavailable, std::string(ask->failure));
-    if (ask->answers.size() != latencies.size())
+    const auto outcome = s.questions.take(std::exchange(ticket, 0));
+    if (!outcome) return fail(Code::kInternal, "there is no prediction");
+    if (!*outcome) return fail(outcome->error());
+    if ((*outcome)->size() != latencies.size())
       return fail(Code::kInternal, "the prediction is for other endpoints");
-    std::ranges::copy(ask->answers, latencies.begin());
+    std::ranges::copy(**outcome, latencies.begin());
     return schedule::Progress::kDone;
   }
-  if (s.loop.clock().now().time_since_epoch().count() < s.paused_until.load())
+  const TimePoint now = s.loop.clock().now();
+  if (now.time_since_epoch().count() < s.paused_until.load())
     return fail(Code::kServiceUnavailable, "the prediction service cannot be reached");
+  const auto asked = s.questions.ask(context.suspend(), now);
+  if (!asked) return fail(Code::kResourceExhausted, "too many requests wait for predictions");
+  ticket = *asked;
   auto ask = std::make_shared<Ask>();
+  ask->ticket = ticket;
   for (const auto& f : features) write_row(ask->rows.emplace_back(), f);
   ask->answers.resize(features.size());
   ask->missing = features.size();
-  {
-    const MutexLock lock(s.mutex);
-    if (s.asks.size() == kAsksMax)
-      return fail(Code::kResourceExhausted, "too many requests wait for predictions");
-    ticket = ++s.last_ticket;
-    ask->resume = context.suspend();
-    s.asks.emplace(ticket, ask);
-  }
   s.loop.post([&s, weak = std::weak_ptr(s.alive), ask = std::move(ask)]() mutable {
     if (weak.lock()) s.enqueue(std::move(ask));
   });

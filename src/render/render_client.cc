@@ -5,6 +5,7 @@
 #include "base/mutex.h"
 #include "base/rng.h"
 #include "fetch/post.h"
+#include "fetch/questions.h"
 
 #include <algorithm>
 #include <array>
@@ -15,8 +16,6 @@
 
 namespace llmd::render {
 namespace {
-
-constexpr Nanos kKept = std::chrono::seconds(1);  // answers that nobody has come for
 
 const metric::Definition kCalls = {
     .name = "llmd_render_calls_total",
@@ -32,13 +31,6 @@ metric::Counter counter(metric::Registry& metrics, std::string_view result) {
 }
 
 using Outcome = Result<std::vector<RenderedPrompt>>;
-
-/// A question from ask() to take().
-struct Asked {
-  schedule::Signal resume;
-  std::optional<Outcome> outcome;
-  TimePoint ended{};
-};
 
 }  // namespace
 
@@ -89,7 +81,8 @@ struct RenderClient::State {
         failed(counter(m, "failed")) {}
 
   /// The server by its URL; those of earlier configurations stay.
-  Server& server_of(const fleet::EndpointSpec& spec) LLMD_REQUIRES(mutex) {
+  Server& server_of(const fleet::EndpointSpec& spec) {
+    const MutexLock lock(mutex);
     auto& server = servers[spec.scheme + "://" + spec.name];
     if (!server) server = std::make_unique<Server>(spec, resolver, context_for(spec));
     return *server;
@@ -109,22 +102,7 @@ struct RenderClient::State {
 
   void settle(uint64_t ticket, Outcome outcome) {
     (outcome ? answered : failed).add();
-    schedule::Signal resume;
-    {
-      const MutexLock lock(mutex);
-      const auto at = asked.find(ticket);
-      if (at == asked.end()) return;
-      at->second.outcome = std::move(outcome);
-      at->second.ended = loop.clock().now();
-      resume = at->second.resume;
-    }
-    resume();
-  }
-
-  /// Forgets answers whose requests went on without them.
-  void forget(TimePoint now) LLMD_REQUIRES(mutex) {
-    std::erase_if(asked,
-                  [&](const auto& a) { return a.second.outcome && a.second.ended + kKept < now; });
+    questions.answer(ticket, std::move(outcome), loop.clock().now());
   }
 
   io::Loop& loop;
@@ -135,10 +113,10 @@ struct RenderClient::State {
   std::deque<std::unique_ptr<Call>> calls;                 // of the loop
   std::shared_ptr<void> alive = std::make_shared<int>(0);  // expires with this; guards posted work
 
+  fetch::Questions<Outcome> questions{kQuestionsMax};
+
   Mutex mutex;
   std::map<std::string, std::unique_ptr<Server>> servers LLMD_GUARDED_BY(mutex);
-  std::map<uint64_t, Asked> asked LLMD_GUARDED_BY(mutex);  // by ticket
-  uint64_t last_ticket LLMD_GUARDED_BY(mutex) = 0;
 };
 
 RenderClient::RenderClient(io::Loop& loop, fleet::Resolver resolver, metric::Registry& metrics)
@@ -148,37 +126,24 @@ RenderClient::~RenderClient() = default;
 
 Result<uint64_t> RenderClient::ask(Question question, schedule::Signal resume) {
   State& s = *state_;
-  uint64_t ticket;
-  State::Server* server;
-  {
-    const MutexLock lock(s.mutex);
-    const TimePoint now = s.loop.clock().now();
-    server = &s.server_of(question.server);
-    if (now.time_since_epoch().count() < server->paused_until)
-      return fail(Code::kServiceUnavailable,
-                  "render server " + question.server.name + " cannot be reached");
-    if (s.asked.size() >= kQuestionsMax) s.forget(now);
-    if (s.asked.size() >= kQuestionsMax)
-      return fail(Code::kResourceExhausted, "too many prompts are being rendered");
-    ticket = ++s.last_ticket;
-    s.asked[ticket].resume = std::move(resume);
-  }
-  s.loop.post(
-      [&s, weak = std::weak_ptr(s.alive), ticket, server, q = std::move(question)]() mutable {
-        if (weak.lock()) s.begin(ticket, *server, std::move(q));
-      });
-  return ticket;
+  const TimePoint now = s.loop.clock().now();
+  State::Server& server = s.server_of(question.server);
+  if (now.time_since_epoch().count() < server.paused_until)
+    return fail(Code::kServiceUnavailable,
+                "render server " + question.server.name + " cannot be reached");
+  const auto ticket = s.questions.ask(std::move(resume), now);
+  if (!ticket) return fail(Code::kResourceExhausted, "too many prompts are being rendered");
+  s.loop.post([&s, weak = std::weak_ptr(s.alive), ticket = *ticket, &server,
+               q = std::move(question)]() mutable {
+    if (weak.lock()) s.begin(ticket, server, std::move(q));
+  });
+  return *ticket;
 }
 
 Result<std::vector<RenderedPrompt>> RenderClient::take(uint64_t ticket) {
-  State& s = *state_;
-  const MutexLock lock(s.mutex);
-  const auto at = s.asked.find(ticket);
-  if (at == s.asked.end() || !at->second.outcome)
-    return fail(Code::kInternal, "there is no rendered prompt");
-  Outcome outcome = std::move(*at->second.outcome);
-  s.asked.erase(at);
-  return outcome;
+  auto outcome = state_->questions.take(ticket);
+  if (!outcome) return fail(Code::kInternal, "there is no rendered prompt");
+  return std::move(*outcome);
 }
 
 RenderService::RenderService(size_t index, uint64_t seed, metric::Registry& metrics)
