@@ -36,6 +36,10 @@ int64_t count_of(double v) {
   return std::isfinite(v) && v >= 0 && v <= kMax ? static_cast<int64_t>(v) : 0;
 }
 
+/// More than any cache has; what is above counts as not reported.
+constexpr int64_t kBlockTokensMax = 1'000'000;
+constexpr int64_t kBlocksMax = 1'000'000'000;
+
 /// The parts of "a, b": trimmed, empty ones left out.
 std::vector<std::string> names_of(std::string_view list) {
   std::vector<std::string> names;
@@ -204,6 +208,8 @@ Status PageReader::finish(EndpointMetrics& m, EngineDetails& details) {
   }
   if (w[State::kBlockSize].found) m.cache_block_size = count_of(w[State::kBlockSize].value);
   if (w[State::kNumBlocks].found) m.cache_num_blocks = count_of(w[State::kNumBlocks].value);
+  if (m.cache_block_size > kBlockTokensMax) m.cache_block_size = 0;
+  if (m.cache_num_blocks > kBlocksMax) m.cache_num_blocks = 0;
   m.kv_cache_max_tokens = m.cache_block_size * m.cache_num_blocks;
   if (w[State::kLora].found) {
     if (const auto most = s.label_number(State::kLora, "max_lora"); most > 0)

@@ -55,6 +55,15 @@ TEST(PageReader, TakesTheFirstOfSeveralEngines) {
   EXPECT_EQ(m.kv_cache_max_tokens, 16000);
 }
 
+TEST(PageReader, TakesNoCacheLargerThanThereAre) {
+  const std::string most = std::to_string(INT64_MAX);
+  const auto m = read("vllm", "vllm:cache_config_info{block_size=\"" + most +
+                                  "\",num_gpu_blocks=\"" + most + "\"} 1\n");
+  EXPECT_EQ(m.cache_block_size, 0);
+  EXPECT_EQ(m.cache_num_blocks, 0);
+  EXPECT_EQ(m.kv_cache_max_tokens, 0);
+}
+
 TEST(PageReader, PrefersTheNewestTimestamp) {
   EXPECT_EQ(read("vllm",
                  "vllm:num_requests_waiting 1 100\nvllm:num_requests_waiting 2 "

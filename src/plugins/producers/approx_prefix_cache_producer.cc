@@ -171,10 +171,9 @@ class ApproxPrefixCacheProducer final : public schedule::Producer, public schedu
   size_t capacity_for(const fleet::EndpointMetrics& metrics, int64_t block_tokens) const {
     if (!params_.auto_tune || metrics.cache_num_blocks <= 0)
       return static_cast<size_t>(params_.capacity);
-    const int64_t engine_block =
-        metrics.cache_block_size > 0 ? metrics.cache_block_size : block_tokens;
+    if (metrics.cache_block_size <= 0) return static_cast<size_t>(metrics.cache_num_blocks);
     return static_cast<size_t>(
-        std::max<int64_t>(1, metrics.cache_num_blocks * engine_block / block_tokens));
+        std::max<int64_t>(1, metrics.cache_num_blocks * metrics.cache_block_size / block_tokens));
   }
 
   void commit(const RequestContext& context, const Chains& chains, uint16_t profile) const {
