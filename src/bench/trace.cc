@@ -16,6 +16,9 @@ namespace {
 
 constexpr std::string_view kAzureHead = "TIMESTAMP,ContextTokens,GeneratedTokens";
 constexpr int64_t kTokensMax = 10'000'000;
+/// Times as nanoseconds fit in 64 bits.
+constexpr int kYearMin = 1970, kYearEnd = 2200;
+constexpr int64_t kTimeMsMax = int64_t{1} << 42;  // 139 years
 constexpr size_t kTraceBytesMax = size_t{256} << 20;
 /// Token ids lie in [kFirstToken, kFirstToken + kTokens): text of every usual vocabulary.
 constexpr uint64_t kFirstToken = 256;
@@ -38,8 +41,9 @@ std::optional<TraceRequest> parse_mooncake(std::string_view line) {
   const int64_t input = number("input_length");
   const int64_t output = number("output_length");
   const auto pieces = entry.find("hash_ids");
-  if (at_ms < 0 || !in_bounds(input) || !in_bounds(output) || pieces == entry.end() ||
-      !pieces->is_array() || !std::ranges::all_of(*pieces, &nlohmann::json::is_number_unsigned))
+  if (at_ms < 0 || at_ms > kTimeMsMax || !in_bounds(input) || !in_bounds(output) ||
+      pieces == entry.end() || !pieces->is_array() ||
+      !std::ranges::all_of(*pieces, &nlohmann::json::is_number_unsigned))
     return std::nullopt;
   return TraceRequest{.at = std::chrono::milliseconds(at_ms),
                       .input_tokens = static_cast<uint32_t>(input),
@@ -53,7 +57,7 @@ std::optional<TraceRequest> parse_azure(std::string_view line) {
   long long input = -1, output = -1;
   if (std::sscanf(std::string(line).c_str(), "%4d-%2d-%2d %2d:%2d:%lf,%lld,%lld", &year, &month,
                   &day, &hour, &minute, &second, &input, &output) != 8 ||
-      !in_bounds(input) || !in_bounds(output))
+      year < kYearMin || year >= kYearEnd || !in_bounds(input) || !in_bounds(output))
     return std::nullopt;
   using namespace std::chrono;
   const year_month_day date{std::chrono::year(year),

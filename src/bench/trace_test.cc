@@ -46,13 +46,14 @@ TEST(Trace, NamesTheLineThatIsWrong) {
             std::string::npos);
   for (const auto* wrong :
        {R"({"timestamp":-1,"input_length":1,"output_length":1,"hash_ids":[1]})",
+        R"({"timestamp":9223372036854775807,"input_length":1,"output_length":1,"hash_ids":[1]})",
         R"({"timestamp":0,"input_length":1.5,"output_length":1,"hash_ids":[1]})",
         R"({"timestamp":0,"input_length":1,"output_length":99999999999,"hash_ids":[1]})",
         R"({"timestamp":0,"input_length":1,"output_length":1,"hash_ids":["a"]})", "[", "7"})
     EXPECT_NE(error_of(wrong), "") << wrong;
-  EXPECT_NE(
-      error_of("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-13-16 10:00:00,1,1").find("line 2"),
-      std::string::npos);
+  for (const std::string when : {"2023-13-16 10:00:00", "9999-12-31 10:00:00"})
+    EXPECT_NE(error_of("TIMESTAMP,ContextTokens,GeneratedTokens\n" + when + ",1,1").find("line 2"),
+              std::string::npos);
   EXPECT_EQ(error_of("\n"), "no request in it");
   EXPECT_EQ(read_trace("/nowhere/t.jsonl").error().message,
             "/nowhere/t.jsonl: cannot be read: No such file or directory");
