@@ -496,7 +496,9 @@ TEST(PreciseIndex, AgreesWithANaiveOneUnderRandomWork) {
           // Those of blocks that are gone may be swept.
           const auto known = index.request_key(at(0), key);
           const auto expected = oracles[0].request_key(key);
-          if (known || (expected && oracles[0].has(*expected))) ASSERT_EQ(known, expected) << step;
+          if (known || (expected && oracles[0].has(*expected))) {
+            ASSERT_EQ(known, expected) << step;
+          }
         }
       }
       size_t blocks = 0;
