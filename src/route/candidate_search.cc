@@ -37,6 +37,13 @@ std::span<fleet::Endpoint* const> CandidateSearch::any(RequestContext& c,
   return n == 0 ? std::span<fleet::Endpoint*>{} : eligible.subspan(c.rng.below(n), 1);
 }
 
+std::span<fleet::Endpoint* const> targets(const RequestContext& c) {
+  const auto chosen = c.results[c.primary].targets;
+  const auto list = c.arena.array<fleet::Endpoint*>(chosen.size());
+  for (size_t i = 0; i < list.size(); ++i) list[i] = c.candidates[chosen[i]].endpoint;
+  return list;
+}
+
 fleet::Endpoint* retarget(RequestContext& c, std::string_view host_port) {
   const auto found = std::ranges::find_if(
       c.candidates, [&](const auto& one) { return one.endpoint->host_port() == host_port; });

@@ -36,6 +36,8 @@ class CandidateSearch {
   std::span<schedule::Candidate> room_;
 };
 
+/// What the primary profile chose, the preferred first.
+std::span<fleet::Endpoint* const> targets(const schedule::RequestContext& c);
 /// Makes the candidate at `host_port` the target of the primary profile; null: there is none.
 fleet::Endpoint* retarget(schedule::RequestContext& c, std::string_view host_port);
 

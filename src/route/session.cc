@@ -4,7 +4,8 @@
 #include "decision_keeper.h"
 #include "head_values.h"
 #include "model_choice.h"
-#include "open_request.h"
+#include "placement.h"
+#include "producer_run.h"
 #include "request_log.h"
 #include "request_probe.h"
 #include "request_trace.h"
@@ -44,8 +45,7 @@ struct Session::Impl final : Suspendable {
 
   const DecisionKeeper decisions;
   Suspension suspension;
-  size_t next_producer = 0;
-  bool producer_late = false;
+  ProducerRun producers;
 
   RequestSeries* series = nullptr;
   bool committed = false;
@@ -61,7 +61,9 @@ struct Session::Impl final : Suspendable {
         sink(s),
         clock(l.director_.clock_),
         decisions(l.history_.get()),
-        suspension(l.host_, l.director_.probe_->stale_resumes, *this) {}
+        suspension(l.host_, l.director_.probe_->stale_resumes, *this),
+        producers(l.director_.probe_->producers_failed),
+        placement(l.director_.ejector_) {}
 
   ~Impl() { abort(EndCause::kClientDisconnect); }
 
@@ -104,11 +106,10 @@ struct Session::Impl final : Suspendable {
     parser = nullptr;
     scan = nullptr;
     search = {};
-    endpoints = {};
+    placement.choose({});
     view = {};
     series = nullptr;
-    next_producer = 0;
-    producer_late = committed = running = made_request_id = waited_again = false;
+    committed = running = made_request_id = waited_again = false;
     attempts.reset();
     response_status = 0;
     decided = {};
@@ -125,8 +126,9 @@ struct Session::Impl final : Suspendable {
   CandidateSearch search;
 
   void route_without_body() {
-    endpoints = search.any(*context, loop.snapshot_, attempts);
-    if (endpoints.empty()) return refuse({Code::kInternal, "no pods available in datastore", {}});
+    placement.choose(search.any(*context, loop.snapshot_, attempts));
+    if (!placement.endpoint())
+      return refuse({Code::kInternal, "no pods available in datastore", {}});
     decided = clock.now();
     send();
   }
@@ -223,39 +225,15 @@ struct Session::Impl final : Suspendable {
     }
     if (auto ok = schedule::run_screeners(c, *pipeline); !ok) return refuse(std::move(ok).error());
     decisions.end_stage(c, Stage::kLocate);
+    producers.begin(pipeline->producers);
     produce();
   }
 
   void produce() {
-    auto& c = *context;
-    for (; next_producer < pipeline->producers.size(); ++next_producer) {
-      const auto& step = pipeline->producers[next_producer];
-      if (std::exchange(producer_late, false)) continue;
-      const trace::Stage stage(c.trace, "llm_d.epp.producer.", step.plugin->type(),
-                               trace::Scope::kPlugins);
-      const TimePoint begin = clock.now();
-      auto progress = step.plugin->produce(c);
-      if (!progress) {
-        note_degraded(*step.plugin, progress.error().message);
-        continue;
-      }
-      if (*progress == Progress::kSuspended) {
-        suspension.wake_after(step.plugin->deadline());
-        return;
-      }
-      const double taken = seconds(clock.now() - begin);
-      step.duration.observe(taken);
-      if (c.notes) c.notes->producers[next_producer] = static_cast<float>(taken);
-    }
-    decisions.end_stage(c, Stage::kProduce);
+    if (producers.go_on(*context) == Progress::kSuspended)
+      return suspension.wake_after(producers.deadline());
+    decisions.end_stage(*context, Stage::kProduce);
     decide();
-  }
-
-  void note_degraded(const plugin::Plugin& plugin, std::string_view why) {
-    director.probe_->producers_failed.add();
-    log_degraded(*context, plugin.name(), why);
-    if (auto* notes = context->notes)
-      notes->producers[next_producer] = schedule::DecisionNotes::kFailed;
   }
 
   void decide() {
@@ -282,10 +260,7 @@ struct Session::Impl final : Suspendable {
     if (auto ok = schedule::run_pre_request(c, *pipeline); !ok)
       return refuse(std::move(ok).error());
     decisions.end_stage(c, Stage::kCommit);
-    const auto& result = c.results[c.primary];
-    auto list = arena->array<fleet::Endpoint*>(result.targets.size());
-    for (size_t i = 0; i < list.size(); ++i) list[i] = c.candidates[result.targets[i]].endpoint;
-    endpoints = list;
+    placement.choose(targets(c));
     series = &loop.series_->get(labels());
     if (!attempts.any()) {
       series->requests.add();
@@ -311,31 +286,24 @@ struct Session::Impl final : Suspendable {
     decisions.begin_try(*context, !attempts.any());
     if (auto ok = schedule::begin_try(*context, *pipeline); !ok)
       return refuse(std::move(ok).error());
-    next_producer = 0;
     screen();
   }
 
-  std::span<fleet::Endpoint* const> endpoints;
-  const fleet::Endpoint* last_endpoint() const {
-    return endpoints.empty() ? nullptr : endpoints[0];
-  }
-  OpenRequest open;
+  Placement placement;
 
   void send() {
     auto& c = *context;
     if (!attempts.any()) director.probe_->request_processing.observe(seconds(decided - c.received));
     state = State::kForwarded;
-    auto& endpoint = *endpoints[0];
-    decisions.sent(c, pipeline.get(), attempts, endpoint, decided);
-    if (!endpoint.health.healthy()) director.ejector_.sent(endpoint, decided);
-    open.move_to(&endpoint);
+    decisions.sent(c, pipeline.get(), attempts, *placement.endpoint(), decided);
+    placement.sent(decided);
     settle();
     if (series && !c.target_model.empty()) {
       series->running.add(1);
       running = true;
     }
     RequestTrace::end_orchestration(c);
-    sink.forward({.endpoints = endpoints,
+    sink.forward({.endpoints = placement.endpoints(),
                   .set_headers = forwarded_headers(c, made_request_id, trace.traceparent()),
                   .splices = rewrite.splices(),
                   .decision = committed ? &c : nullptr,
@@ -362,8 +330,7 @@ struct Session::Impl final : Suspendable {
     if (state == State::kWaiting)
       return refuse(
           {Code::kResourceExhausted, "request timed out in queue", "rejected-ttl-expired"});
-    note_degraded(*pipeline->producers[next_producer].plugin, "deadline passed");
-    producer_late = true;
+    producers.skip(*context, "deadline passed");
     produce();
   }
 
@@ -395,7 +362,7 @@ struct Session::Impl final : Suspendable {
     const auto text =
         arena->copy(fmt::format("inference error: {} - {}", code_name(error.code), error.message));
     const auto reason = arena->copy(error.drop_reason);
-    log_refused(c, view, last_endpoint(), status, reason, error.message);
+    log_refused(c, view, placement.endpoint(), status, reason, error.message);
     reply({status, error.code, text, reason, c.request_id, error.retry_after}, EndCause::kError);
   }
 
@@ -414,7 +381,7 @@ struct Session::Impl final : Suspendable {
       decisions.answered(c, pipeline.get(), attempts.tries() + 1, error, status);
     else
       decisions.refused(c, pipeline.get(), attempts, error, status);
-    log_refused(c, view, last_endpoint(), status, error.drop_reason, error.message);
+    log_refused(c, view, placement.endpoint(), status, error.drop_reason, error.message);
     reply({status, error.code, error.message, error.drop_reason, c.request_id}, cause);
   }
 
@@ -449,7 +416,7 @@ struct Session::Impl final : Suspendable {
 
   void end_hooks(EndCause cause) {
     settle();
-    open.move_to(nullptr);
+    placement.left();
     if (running) series->running.add(-1);
     running = false;
     if (!std::exchange(committed, false)) return;
@@ -465,7 +432,7 @@ struct Session::Impl final : Suspendable {
     if (cause == EndCause::kError || cause == EndCause::kShutdown)
       director.probe_->count_error(labels(), error.code);
     if (c.trace) c.trace->fail(error.message);
-    log_aborted(c, view, last_endpoint(), state, cause);
+    log_aborted(c, view, placement.endpoint(), state, cause);
     leave_queue(cause);
     if (state < State::kForwarded)
       decisions.refused(c, pipeline.get(), attempts, error, 0);
@@ -480,13 +447,9 @@ struct Session::Impl final : Suspendable {
   void upstream_failed(UpstreamFailure failure) {
     const auto& probe = *director.probe_;
     probe.upstream_failures[static_cast<size_t>(failure)].add();
-    auto& endpoint = *endpoints[0];
+    auto& endpoint = *placement.endpoint();
     const auto& c = *context;
-    using Cause = fleet::Ejector::Cause;
-    if (failure == UpstreamFailure::kConnect || failure == UpstreamFailure::kTimeout)
-      director.ejector_.failed(
-          endpoint, failure == UpstreamFailure::kConnect ? Cause::kConnect : Cause::kTimeout,
-          *c.snapshot, clock.now());
+    placement.failed(failure, *c.snapshot, clock.now());
     if (state == State::kResponding) return abort(EndCause::kError);
     if (!attempts.another_after(failure, endpoint, director.retry_)) return answer_failure(failure);
     probe.retries[static_cast<size_t>(failure)].add();
@@ -501,22 +464,16 @@ struct Session::Impl final : Suspendable {
   /// what is charged, and what is learnt of the answer, is then that one's.
   void note_served(std::string_view served) {
     context->served = arena->copy(served);
-    if (!committed || served.empty() || served == endpoints[0]->host_port()) return;
-    auto* const endpoint = retarget(*context, served);
-    if (!endpoint) return;
-    endpoints = {arena->make<fleet::Endpoint*>(endpoint), 1};
-    open.move_to(endpoint);
+    if (!committed || served.empty() || served == placement.endpoint()->host_port()) return;
+    if (auto* const endpoint = retarget(*context, served))
+      placement.moved({arena->make<fleet::Endpoint*>(endpoint), 1});
   }
 
   void response_headers(int status, HeaderView headers, std::string_view served) {
     state = State::kResponding;
     response_status = status;
     note_served(served);
-    if (status >= 500)
-      director.ejector_.failed(*open.endpoint(), fleet::Ejector::Cause::kStatus5xx,
-                               *context->snapshot, clock.now());
-    else
-      director.ejector_.answered(*open.endpoint());
+    placement.answered(status, *context->snapshot, clock.now());
     const bool streaming = view.stream || headers.get("content-type").find("text/event-stream") !=
                                               std::string_view::npos;
     rewrite.answer_names(context->target_model, view);
@@ -545,11 +502,8 @@ struct Session::Impl final : Suspendable {
   void response_end() {
     const TimePoint now = clock.now();
     meter.end(now, director.probe_->response_processing);
-    if (const auto u = meter.usage(); u.cached_tokens) {
-      endpoints[0]->prompt_tokens.fetch_add(u.prompt_tokens, std::memory_order_relaxed);
-      endpoints[0]->cached_tokens.fetch_add(*u.cached_tokens, std::memory_order_relaxed);
-    }
-    log_served(*context, view, {*endpoints[0], response_status, decided, now}, meter);
+    placement.used(meter.usage());
+    log_served(*context, view, {*placement.endpoint(), response_status, decided, now}, meter);
     end_hooks(EndCause::kNatural);
     finish();
   }
