@@ -210,8 +210,9 @@ void add_decision(std::string& out, const Json& d) {
   fmt::format_to(to, "{}  try {}{}: ", when, text_at(d, "try"),
                  after.empty() ? "" : ", after " + after);
   if (!d.at("endpoint").is_null())
-    fmt::format_to(to, "went to {} ({})\n  {}\n", text_at(d, "endpoint"), text_at(d, "address"),
-                   text_at(d, "why"));
+    fmt::format_to(to, "{} {} ({})\n  {}\n",
+                   text_at(d, "outcome") == "served" ? "was served by" : "went to",
+                   text_at(d, "endpoint"), text_at(d, "address"), text_at(d, "why"));
   else
     fmt::format_to(to, "{}\n  {} {} {}\n", text_at(d, "outcome"), text_at(d, "status"),
                    text_at(d, "code"), text_at(d, "error"));

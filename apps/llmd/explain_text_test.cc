@@ -57,6 +57,15 @@ TEST(ExplainText, ShowsWhoWasRemovedAndHowTheRestScored) {
 )");
 }
 
+TEST(ExplainText, ShowsWhoServedInstead) {
+  const auto text = explain_text(decisions(R"("outcome":"served","try":1,"after":"","model":"m",
+    "targetModel":"m","candidates":0,"endpoint":"default/b","address":"10.0.0.2:80",
+    "why":"it answers instead, as the proxy says","cut":false)"));
+  EXPECT_NE(text->find("try 1: was served by default/b (10.0.0.2:80)\n  it answers instead"),
+            std::string::npos)
+      << *text;
+}
+
 TEST(ExplainText, ShowsRefusals) {
   const auto text = explain_text(decisions(R"("outcome":"refused","try":1,"after":"","model":"m",
     "targetModel":"m","candidates":0,"endpoint":null,"address":null,"status":429,

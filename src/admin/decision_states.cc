@@ -32,7 +32,7 @@ std::string name_at(const std::vector<std::string>& names, size_t i) {
 }
 
 std::string_view outcome_name(const Decision& d) {
-  if (d.target) return "sent";
+  if (d.target) return d.decided ? "sent" : "served";
   if (d.status == 0) return "left";
   return d.decided ? "refused" : "answered";
 }
@@ -271,6 +271,7 @@ Json producers(const Decision& d, const Outline& outline) {
 /// Why a decision without a primary profile fell as it did.
 std::string why_without_profile(const Decision& d) {
   if (!d.target) return std::string(d.error);
+  if (!d.decided) return "it answers instead, as the proxy says";
   return "a request without a body goes to any endpoint that serves clients";
 }
 

@@ -147,6 +147,14 @@ TEST_F(DecisionStates, ShowWhyARequestWaited) {
   EXPECT_EQ(shown({.status = 429, .error = "x"})["wait"]["expectedSeconds"], nullptr);
 }
 
+TEST_F(DecisionStates, TellWhoServedFromWhoWasChosen) {
+  const json d = shown({.target = harness.endpoints[1].get(), .decided = false});
+  EXPECT_EQ(d["outcome"], "served");
+  EXPECT_EQ(d["endpoint"], harness.endpoints[1]->id());
+  EXPECT_EQ(d["why"], "it answers instead, as the proxy says");
+  EXPECT_FALSE(d.contains("profiles"));
+}
+
 TEST_F(DecisionStates, SurviveWhatIsNoNumberAndNoText) {
   scores = {std::nan(""), -1, 0, 0};
   harness.context.path = "/\xff\"<";

@@ -30,6 +30,15 @@ void DecisionKeeper::sent(const schedule::RequestContext& c, const schedule::Pip
   history_->add(c, pipeline, outcome);
 }
 
+void DecisionKeeper::served(const schedule::RequestContext& c, const schedule::Pipeline* pipeline,
+                            const Attempts& attempts, const fleet::Endpoint& by) const {
+  if (!history_) return;
+  TryOutcome outcome = next_try(attempts, c.clock.now());
+  outcome.target = &by;
+  outcome.decided = false;
+  history_->add(c, pipeline, outcome);
+}
+
 void DecisionKeeper::refused(const schedule::RequestContext& c, const schedule::Pipeline* pipeline,
                              const Attempts& attempts, const Error& error, int status) const {
   if (!history_) return;

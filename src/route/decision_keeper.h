@@ -34,6 +34,9 @@ class DecisionKeeper {
   /// The try goes to `target`.
   void sent(const schedule::RequestContext& c, const schedule::Pipeline* pipeline,
             const Attempts& attempts, const fleet::Endpoint& target, TimePoint now) const;
+  /// The proxy in front says that `by` answers the try in place of its target.
+  void served(const schedule::RequestContext& c, const schedule::Pipeline* pipeline,
+              const Attempts& attempts, const fleet::Endpoint& by) const;
   /// The try got no endpoint. `status`: what the client is told; 0: it had left.
   void refused(const schedule::RequestContext& c, const schedule::Pipeline* pipeline,
                const Attempts& attempts, const Error& error, int status) const;

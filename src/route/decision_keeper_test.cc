@@ -94,6 +94,18 @@ TEST_F(DecisionKeeperTest, KeepsEveryTryAndTheAnswer) {
   EXPECT_EQ(kept[2].number, 2);
 }
 
+TEST_F(DecisionKeeperTest, KeepsWhoServedInstead) {
+  post("r", "model");
+  const auto& endpoints = fleet_.snapshot()->endpoints;
+  const auto& other = endpoints[endpoints[0].get() == sent_to_ ? 1 : 0];
+  session_->on_response_headers(200, {}, other->host_port());
+  session_->on_response_end();
+  const auto kept = decisions("r");
+  ASSERT_EQ(kept.size(), 2u);
+  EXPECT_EQ(kept[1].target, other.get());
+  EXPECT_FALSE(kept[1].decided);
+}
+
 TEST_F(DecisionKeeperTest, KeepsWhatCutARequestOff) {
   post("r", "model");
   session_->on_abort(schedule::EndCause::kShutdown);

@@ -2,7 +2,7 @@
 
 #include "fleet/endpoint.h"
 #include "fleet/health.h"
-#include "request/parser.h"
+#include "request/request_view.h"
 #include "route/retry.h"
 
 #include <span>

@@ -14,6 +14,7 @@
 #include "suspension.h"
 
 #include "route/director.h"
+#include "schedule/moved_hook.h"
 #include "schedule/pipeline.h"
 #include "schedule/stopwatch.h"
 
@@ -465,8 +466,13 @@ struct Session::Impl final : Suspendable {
   void note_served(std::string_view served) {
     context->served = arena->copy(served);
     if (!committed || served.empty() || served == placement.endpoint()->host_port()) return;
-    if (auto* const endpoint = retarget(*context, served))
-      placement.moved({arena->make<fleet::Endpoint*>(endpoint), 1});
+    auto* const endpoint = retarget(*context, served);
+    if (!endpoint) return;
+    placement.moved({arena->make<fleet::Endpoint*>(endpoint), 1});
+    decisions.served(*context, pipeline.get(), attempts, *endpoint);
+    for (const auto& step : pipeline->pre_request)
+      if (auto* hook = dynamic_cast<const schedule::MovedHook*>(step.plugin))
+        hook->on_moved(*context);
   }
 
   void response_headers(int status, HeaderView headers, std::string_view served) {

@@ -5,6 +5,7 @@
 #include "route/director.h"
 #include "route/session.h"
 #include "route/testing.h"
+#include "schedule/moved_hook.h"
 #include "schedule/pipeline.h"
 
 #include <gtest/gtest.h>
@@ -71,19 +72,23 @@ class LateAdmission final : public schedule::Admission {
   bool open = true;
 };
 
-class CountingHooks final : public schedule::PreRequest, public schedule::ResponseHook {
+class CountingHooks final : public schedule::PreRequest,
+                            public schedule::ResponseHook,
+                            public schedule::MovedHook {
  public:
   Status pre_request(RequestContext& c) const override {
     ++charged;
     evict = c.eviction();
     return {};
   }
+  void on_moved(RequestContext& c) const override { moved_to.push_back(c.target().host_port()); }
   void on_first_chunk(RequestContext&) const override { ++first_chunks; }
   void on_end(RequestContext&, EndCause cause, const request::Usage&) const override {
     ends.push_back(cause);
   }
   mutable int charged = 0;
   mutable int first_chunks = 0;
+  mutable std::vector<std::string> moved_to;
   mutable std::vector<EndCause> ends;
   mutable schedule::Signal evict;  // the request that came last
 };

@@ -442,6 +442,7 @@ TEST_F(SessionTest, ChargesTheEndpointThatServed) {
   request();
   session_->on_response_headers(200, {}, "10.0.0.1:8001");
   EXPECT_EQ(open(), Open(0, 1));
+  EXPECT_EQ(hooks_->moved_to, std::vector<std::string>{"10.0.0.1:8001"});
   session_->on_response_end();
   EXPECT_EQ(open(), Open(0, 0));
 }

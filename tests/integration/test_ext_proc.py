@@ -334,6 +334,49 @@ def test_the_proxy_says_who_served(lab, tmp_path):
             assert told == served if served else told.startswith("fail: ")
 
 
+FALLEN_BACK = """apiVersion: llm-d.ai/v1
+kind: EndpointPickerConfig
+plugins: [{type: prefix-cache-scorer}, {type: inflight-load-producer}, {type: max-score-picker}]
+schedulingProfiles:
+- {name: default, plugins: [{pluginRef: prefix-cache-scorer}, {pluginRef: max-score-picker}]}
+"""
+
+
+def test_what_the_proxy_fell_back_to_is_charged(lab):
+    """Load, prefix and explanation are those of the endpoint that served."""
+    addresses = {f"127.0.0.1:{port}" for port in (9100, 9101)}
+    epp = lab.epp(endpoint=[f"http://{address}" for address in addresses], config_text=FALLEN_BACK)
+    body = json.dumps({"model": "m", "prompt": "The same beginning. " * 50}).encode()
+
+    def holders(producer, entries, name, number):
+        state = httpx.get(f"{epp.admin}/debug/plugins/state", timeout=10).json()["plugins"][producer]["state"]
+        return {entry[name].removeprefix("default/") for entry in state[entries] if entry[number] > 0}
+
+    def loaded():
+        return holders("inflight-load-producer", "endpoints", "endpoint", "requests")
+
+    with epp.channel() as channel:
+        stream = Stream(channel)
+        stream.post(body, headers=[("x-request-id", "fell-back")])
+        chosen = stream.headers()[0]["x-gateway-destination-endpoint"]
+        [other] = addresses - {chosen}
+        stream.body()
+        assert loaded() == {chosen}
+        metadata = MESSAGES["Metadata"]()
+        metadata.filter_metadata["envoy.lb"].update({"x-gateway-destination-endpoint-served": other})
+        stream.send(response_headers={"headers": header_map([(":status", "200")])}, metadata_context=metadata)
+        stream.headers()
+        assert loaded() == {other}
+        assert other in holders("approx-prefix-cache-producer", "pods", "pod", "blocks")
+        stream.send(response_body={"body": b"{}", "end_of_stream": True})
+        stream.body("response")
+        stream.close()
+        assert stream.next() == grpc.StatusCode.OK
+    eventually("nothing is in flight", lambda: not loaded())
+    kept = httpx.get(f"{epp.admin}/debug/decisions", params={"request_id": "fell-back"}, timeout=10).json()["decisions"]
+    assert {(d["outcome"], d["address"]) for d in kept} == {("sent", chosen), ("served", other)}
+
+
 @pytest.mark.parametrize("trailers", [False, True])
 def test_numbers_about_an_answer_come_with_its_end(lab, trailers):
     epp = lab.epp(endpoint=["http://127.0.0.1:9100"], config_text="""

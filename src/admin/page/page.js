@@ -233,7 +233,7 @@ function waitFacts(d) {
 function decisionView(d) {
   const refusal = d.endpoint || d.outcome === "left" ? null : fact("Answer", `${d.status} ${d.code}${d.dropReason ? ` · ${d.dropReason}` : ""}`);
   const title = d.endpoint
-    ? [d.try > 1 ? `Try ${d.try}, after ${d.after}: went to ` : "Went to ", h("b", {}, short(d.endpoint)), short(d.endpoint) === d.address ? null : ` (${d.address})`]
+    ? [d.outcome === "served" ? "Was served by " : d.try > 1 ? `Try ${d.try}, after ${d.after}: went to ` : "Went to ", h("b", {}, short(d.endpoint)), short(d.endpoint) === d.address ? null : ` (${d.address})`]
     : [d.outcome === "left" ? "Left: " : d.outcome === "answered" ? `Answered after try ${d.try}: ` : "Refused: ", h("b", {}, d.error)];
   const body = d.profiles ? [
     d.profiles.flatMap((profile) => profileView(profile, d.endpoints)),

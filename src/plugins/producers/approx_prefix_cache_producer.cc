@@ -4,6 +4,7 @@
 #include "plugin/registry.h"
 #include "schedule/attributes.h"
 #include "schedule/interfaces.h"
+#include "schedule/moved_hook.h"
 #include "schedule/wiring.h"
 
 #include <algorithm>
@@ -69,7 +70,9 @@ const plugin::Params<Params>& table() {
 /// Guesses which endpoint holds which prefix from where earlier requests went. `kOwnType` is its
 /// type in metrics.
 template <const std::string_view& kOwnType>
-class ApproxPrefixCacheProducer final : public schedule::Producer, public schedule::PreRequest {
+class ApproxPrefixCacheProducer final : public schedule::Producer,
+                                        public schedule::PreRequest,
+                                        public schedule::MovedHook {
  public:
   static Result<std::unique_ptr<ApproxPrefixCacheProducer>> create(Params p,
                                                                    const plugin::Context& context) {
@@ -124,6 +127,12 @@ class ApproxPrefixCacheProducer final : public schedule::Producer, public schedu
     const PrefixMatch& match = matches[context.results[context.primary].targets[0]];
     index_->observe(match.cached_blocks, match.total_blocks, match.block_tokens);
     return {};
+  }
+
+  /// Who answers holds the prompt. What was noted of the chosen one is left to age there: it may
+  /// have had the blocks before.
+  void on_moved(RequestContext& context) const override {
+    commit(context, context.slot(chains_), context.primary);
   }
 
   std::string dump_state() const override { return index_->dump(); }

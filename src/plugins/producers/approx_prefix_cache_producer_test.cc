@@ -1,6 +1,7 @@
 #include "testing.h"
 
 #include "schedule/attributes.h"
+#include "schedule/moved_hook.h"
 
 #include <gtest/gtest.h>
 
@@ -67,6 +68,16 @@ TEST_F(ApproxProducer, MatchesWhatTheEndpointWasSent) {
   EXPECT_EQ(matches[0].block_tokens, 64);
   EXPECT_EQ(matches[1].match_blocks, 0);
   EXPECT_EQ(matches[1].total_blocks, 3);
+}
+
+TEST_F(ApproxProducer, RemembersWhoServedInstead) {
+  configure();
+  TokenRequest request(harness_, {200});
+  produce();
+  send_to(0);
+  harness_.choose(0, 1);
+  dynamic_cast<const schedule::MovedHook*>(producer_)->on_moved(harness_.context);
+  EXPECT_EQ(produce()[1].match_blocks, 4);
 }
 
 TEST_F(ApproxProducer, OtherModelsAndSaltsShareNothing) {

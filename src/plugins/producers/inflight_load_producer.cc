@@ -4,6 +4,7 @@
 #include "plugin/registry.h"
 #include "schedule/attributes.h"
 #include "schedule/interfaces.h"
+#include "schedule/moved_hook.h"
 #include "schedule/wiring.h"
 
 #include <algorithm>
@@ -48,7 +49,8 @@ const plugin::Params<Params>& table() {
 
 class InflightLoadProducer final : public schedule::Producer,
                                    public schedule::PreRequest,
-                                   public schedule::ResponseHook {
+                                   public schedule::ResponseHook,
+                                   public schedule::MovedHook {
  public:
   InflightLoadProducer(Params p, const plugin::Context& context)
       : params_(std::move(p)), state_(InflightLoads::of(context.name, context)) {}
@@ -94,15 +96,10 @@ class InflightLoadProducer final : public schedule::Producer,
     return {};
   }
 
-  /// The target may be another by now: a proxy that fell back to it says so with the answer.
-  void on_response_head(RequestContext& context) const override {
-    const auto debts = context.slot(debts_);
-    if (context.primary >= debts.size()) return;
-    Debt& debt = debts[context.primary];
-    const uint32_t target = context.results[context.primary].targets[0];
-    if (debt.target == target) return;
+  void on_moved(RequestContext& context) const override {
+    Debt& debt = context.slot(debts_)[context.primary];
     settle(debt);
-    charge(context, debt, target);
+    charge(context, debt, context.results[context.primary].targets[0]);
   }
 
   /// The prompt has been processed: what is left is decoding, and the expected output if charged.

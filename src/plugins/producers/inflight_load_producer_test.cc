@@ -1,6 +1,7 @@
 #include "testing.h"
 
 #include "schedule/attributes.h"
+#include "schedule/moved_hook.h"
 
 #include <gtest/gtest.h>
 
@@ -117,10 +118,9 @@ TEST_F(InflightProducer, AnEndpointThatServedInsteadTakesTheChargeOver) {
   produce();
   harness_.choose(0, 0);
   charge();
-  response_->on_response_head(harness_.context);
   EXPECT_EQ(load(0), Load(1, 200));
   harness_.choose(0, 1);
-  response_->on_response_head(harness_.context);
+  dynamic_cast<const schedule::MovedHook&>(*response_).on_moved(harness_.context);
   EXPECT_EQ(load(0), Load(0, 0));
   EXPECT_EQ(load(1), Load(1, 200));
   end();

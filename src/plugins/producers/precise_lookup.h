@@ -25,6 +25,9 @@ class PreciseLookup {
   /// Once the targets are chosen.
   void commit(schedule::RequestContext& context) const;
 
+  /// Another endpoint than the chosen one answers.
+  void on_moved(const schedule::RequestContext& context) const { expect(context, context.primary); }
+
   /// At the end of an answer: compares what was promised of its prompts with what it reports.
   void compare(const schedule::RequestContext& context, schedule::EndCause cause,
                const request::Usage& usage) const;

@@ -1,6 +1,7 @@
 #include "precise_lookup.h"
 
 #include "plugin/registry.h"
+#include "schedule/moved_hook.h"
 
 namespace llmd::plugins {
 namespace {
@@ -10,7 +11,8 @@ using schedule::RequestContext;
 /// Knows from the engines' events which endpoint holds which prefix.
 class PrecisePrefixCacheProducer final : public schedule::Producer,
                                          public schedule::PreRequest,
-                                         public schedule::ResponseHook {
+                                         public schedule::ResponseHook,
+                                         public schedule::MovedHook {
  public:
   static Result<std::unique_ptr<PrecisePrefixCacheProducer>> create(
       PreciseParams params, const plugin::Context& context) {
@@ -31,6 +33,7 @@ class PrecisePrefixCacheProducer final : public schedule::Producer,
     lookup_.commit(context);
     return {};
   }
+  void on_moved(RequestContext& context) const override { lookup_.on_moved(context); }
   void on_end(RequestContext& context, schedule::EndCause cause,
               const request::Usage& usage) const override {
     lookup_.compare(context, cause, usage);

@@ -2,6 +2,7 @@
 #include "testing.h"
 
 #include "schedule/attributes.h"
+#include "schedule/moved_hook.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -186,6 +187,17 @@ TEST_F(PreciseProducer, BelievesForAWhileWhatItSent) {
   say(1, 16);
   harness_.clock.advance(2s);
   EXPECT_EQ(match_of(1, {48}).match_blocks, 1);
+}
+
+TEST_F(PreciseProducer, BelievesWhoServedInstead) {
+  configure("speculativeIndexing: true");
+  TokenRequest request(harness_, {32});
+  produce();
+  harness_.choose(0, 1);
+  dynamic_cast<const schedule::PreRequest&>(*producer_).pre_request(harness_.context);
+  harness_.choose(0, 0);
+  dynamic_cast<const schedule::MovedHook&>(*producer_).on_moved(harness_.context);
+  EXPECT_EQ(produce()[0].match_blocks, 2);
 }
 
 TEST_F(PreciseProducer, DoesNotGuessUnlessAsked) {

@@ -8,6 +8,7 @@
 #include "plugin/registry.h"
 #include "predict/latency_predictor.h"
 #include "schedule/attributes.h"
+#include "schedule/moved_hook.h"
 #include "schedule/wiring.h"
 
 #include <algorithm>
@@ -81,7 +82,8 @@ const plugin::Params<Params>& table() {
 
 class PredictedLatencyProducer final : public schedule::Producer,
                                        public schedule::PreRequest,
-                                       public schedule::ResponseHook {
+                                       public schedule::ResponseHook,
+                                       public schedule::MovedHook {
  public:
   PredictedLatencyProducer(Params p, const plugin::Context& context)
       : params_(std::move(p)),
@@ -141,10 +143,18 @@ class PredictedLatencyProducer final : public schedule::Producer,
     return {};
   }
 
+  void on_moved(RequestContext& context) const override {
+    auto& tracked = context.slot(tracked_);
+    running_->remove(*tracked.endpoint, tracked.slo.tpot);
+    tracked.endpoint = &context.target();
+    tracked.moved = true;
+    running_->add(*tracked.endpoint, tracked.slo.tpot);
+  }
+
   void on_first_chunk(RequestContext& context) const override {
     auto& tracked = context.slot(tracked_);
     tracked.first_chunk = context.clock.now();
-    if (predictor_ && params_.streaming)
+    if (predictor_ && params_.streaming && !tracked.moved)
       predictor_->learn(tracked.prefill, {.ttft_ms = millis(tracked.first_chunk - tracked.sent)},
                         context.clock.wall());
   }
@@ -155,7 +165,8 @@ class PredictedLatencyProducer final : public schedule::Producer,
     if (!tracked.endpoint) return;
     running_->remove(*tracked.endpoint, tracked.slo.tpot);
     tracked.endpoint = nullptr;
-    if (predictor_ && cause == schedule::EndCause::kNatural) learn(context, tracked, usage);
+    if (predictor_ && cause == schedule::EndCause::kNatural && !tracked.moved)
+      learn(context, tracked, usage);
   }
 
   std::string dump_state() const override {
@@ -172,6 +183,7 @@ class PredictedLatencyProducer final : public schedule::Producer,
     const fleet::Endpoint* endpoint = nullptr;
     Slo slo;
     TimePoint sent{}, first_chunk{};
+    bool moved = false;               // its times tell nothing: they include the chosen one's
     LatencyFeatures prefill, decode;  // of where the prompt and where the answer is computed
   };
 

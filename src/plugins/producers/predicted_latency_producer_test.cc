@@ -1,6 +1,7 @@
 #include "predict/latency_predictor.h"
 #include "producers/testing.h"
 #include "schedule/attributes.h"
+#include "schedule/moved_hook.h"
 
 #include <gtest/gtest.h>
 
@@ -148,6 +149,19 @@ TEST_F(PredictedLatencyTest, KeepsTheObjectivesOfRunningRequests) {
   end();
   EXPECT_EQ(predictions()[0].tpot_headroom, 490);
   EXPECT_EQ(predictions()[0].dispatched, 0);
+}
+
+TEST_F(PredictedLatencyTest, CountsARequestWhereItIsServedAndLearnsNothingOfIt) {
+  configure();
+  request("200", "100");
+  send_to(0);
+  harness_.choose(0, 1);
+  dynamic_cast<const schedule::MovedHook&>(*producer_).on_moved(harness_.context);
+  EXPECT_EQ(predictions()[0].dispatched, 0);
+  EXPECT_EQ(predictions()[1].dispatched, 1);
+  stream_answer();
+  EXPECT_EQ(predictions()[1].dispatched, 0);
+  EXPECT_TRUE(predictor_->learnt.empty());
 }
 
 TEST_F(PredictedLatencyTest, DescribesTheEndpoints) {

@@ -1,5 +1,6 @@
 #include "plugin/registry.h"
 #include "producers/precise_lookup.h"
+#include "schedule/moved_hook.h"
 
 #include <optional>
 #include <string>
@@ -17,7 +18,8 @@ constexpr std::string_view kProducer = "precise-prefix-cache-producer";
 class PrecisePrefixCacheScorer final : public schedule::Scorer,
                                        public schedule::Producer,
                                        public schedule::PreRequest,
-                                       public schedule::ResponseHook {
+                                       public schedule::ResponseHook,
+                                       public schedule::MovedHook {
  public:
   static Result<std::unique_ptr<PrecisePrefixCacheScorer>> create(PreciseParams params,
                                                                   const plugin::Context& context) {
@@ -50,6 +52,9 @@ class PrecisePrefixCacheScorer final : public schedule::Scorer,
   Status pre_request(RequestContext& context) const override {
     if (own_) own_->commit(context);
     return {};
+  }
+  void on_moved(RequestContext& context) const override {
+    if (own_) own_->on_moved(context);
   }
   void on_end(RequestContext& context, schedule::EndCause cause,
               const request::Usage& usage) const override {

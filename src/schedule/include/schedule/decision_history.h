@@ -27,12 +27,12 @@ struct TryOutcome {
   TimePoint at{};
   uint16_t number = 1;                      // of the try, from 1
   std::string_view after;                   // how the try before it failed; "": there was none
-  const fleet::Endpoint* target = nullptr;  // where the request went; null: the client is answered
+  const fleet::Endpoint* target = nullptr;  // where the request is; null: the client is answered
   uint16_t status = 0;                      // of that answer; 0: the client had left
   Code code = Code::kUnknown;               // the same
   std::string_view error;
   std::string_view drop_reason;
-  bool decided = true;  // false: the answer after tries that are kept; it adds nothing to them
+  bool decided = true;  // false: what came of tries that are kept: who served, or the answer
 };
 
 /// An endpoint as it was when a request was decided.
