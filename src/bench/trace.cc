@@ -59,16 +59,17 @@ std::optional<TraceRequest> parse_azure(std::string_view line) {
                   &day, &hour, &minute, &second, &input, &output) != 8 ||
       year < kYearMin || year >= kYearEnd || !in_bounds(input) || !in_bounds(output))
     return std::nullopt;
-  using namespace std::chrono;
-  const year_month_day date{std::chrono::year(year),
-                            std::chrono::month(static_cast<unsigned>(month)),
-                            std::chrono::day(static_cast<unsigned>(day))};
+  namespace chrono = std::chrono;
+  const chrono::year_month_day date{chrono::year(year), chrono::month(static_cast<unsigned>(month)),
+                                    chrono::day(static_cast<unsigned>(day))};
   if (!date.ok() || !(second >= 0 && second < 61)) return std::nullopt;
-  const auto since_epoch = sys_days(date).time_since_epoch() + hours(hour) + minutes(minute);
-  return TraceRequest{.at = Nanos(since_epoch) + duration_cast<Nanos>(duration<double>(second)),
-                      .input_tokens = static_cast<uint32_t>(input),
-                      .output_tokens = static_cast<uint32_t>(output),
-                      .pieces = {}};
+  const auto since_epoch =
+      chrono::sys_days(date).time_since_epoch() + chrono::hours(hour) + chrono::minutes(minute);
+  return TraceRequest{
+      .at = Nanos(since_epoch) + chrono::duration_cast<Nanos>(chrono::duration<double>(second)),
+      .input_tokens = static_cast<uint32_t>(input),
+      .output_tokens = static_cast<uint32_t>(output),
+      .pieces = {}};
 }
 
 }  // namespace
