@@ -1,5 +1,4 @@
 #include "flow/controller.h"
-
 #include "flow/testing.h"
 
 #include <gtest/gtest.h>

@@ -4,9 +4,8 @@
 #include "route/session.h"
 #include "route/testing.h"
 
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <deque>
 #include <list>
@@ -35,8 +34,7 @@ class SaturatedProfile final : public schedule::ProfileHandler {
     return c.results[0].ran ? 0 : (run[0] = 0, 1);
   }
   Status finish(schedule::RequestContext& c) const override {
-    if (c.results[0].failed)
-      return fail(Code::kResourceExhausted, "no room", "rejected-saturated");
+    if (c.results[0].failed) return fail(Code::kResourceExhausted, "no room", "rejected-saturated");
     c.primary = 0;
     return {};
   }

@@ -23,7 +23,10 @@ def high_pipe():
 
 
 class Browser:
-    """One tab. `problems` collects what the console calls an error, uncaught exceptions and refused loads."""
+    """One tab. `problems` collects what the console calls an error, uncaught exceptions and refused loads, but for lines that contain
+    `expected`."""
+
+    expected = None
 
     def __init__(self, directory, dark=False):
         (to_browser, ours_out), (ours_in, from_browser) = high_pipe(), high_pipe()
@@ -63,6 +66,8 @@ class Browser:
 
     def _note(self, message):
         method, params = message.get("method"), message.get("params", {})
+        if self.expected and self.expected in str(params):
+            return
         if method == "Runtime.exceptionThrown":
             self.problems.append(params["exceptionDetails"])
         elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
