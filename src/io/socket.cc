@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 namespace llmd::io {
@@ -118,6 +119,19 @@ Result<Fd> connect_tcp(const SocketAddress& address) {
   set_no_delay(fd.get());
   if (::connect(fd.get(), address.get(), address.length()) != 0 && errno != EINPROGRESS)
     return system_fault("connect to", address, errno);
+  return fd;
+}
+
+Result<Fd> connect_unix(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path)
+    return fail(Code::kBadRequest, "cannot connect to " + path + ": the path is too long");
+  path.copy(address.sun_path, path.size());
+  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd || ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+    return fail(Code::kServiceUnavailable,
+                "cannot connect to " + path + ": " + std::strerror(errno));
   return fd;
 }
 

@@ -269,7 +269,9 @@ ssl_st* Context::new_connection(uint64_t& load) {
 Target::Target(std::shared_ptr<Context> context, std::string name, std::string_view protocol)
     : context_(std::move(context)),
       name_(std::move(name)),
-      offer_(std::string(1, static_cast<char>(protocol.size())).append(protocol)),
+      offer_(protocol.empty()
+                 ? std::string()
+                 : std::string(1, static_cast<char>(protocol.size())).append(protocol)),
       is_address_(io::SocketAddress::parse(name_, 0).has_value()) {}
 
 Target::~Target() {
@@ -286,8 +288,9 @@ ssl_st* Target::new_connection(uint64_t& load) {
     SSL_set1_host(ssl, name_.c_str());
     SSL_set_tlsext_host_name(ssl, name_.c_str());
   }
-  SSL_set_alpn_protos(ssl, reinterpret_cast<const unsigned char*>(offer_.data()),
-                      static_cast<unsigned int>(offer_.size()));
+  if (!offer_.empty())
+    SSL_set_alpn_protos(ssl, reinterpret_cast<const unsigned char*>(offer_.data()),
+                        static_cast<unsigned int>(offer_.size()));
   // A session stands for what was verified when it began, under the files of that time.
   if (session_ && session_load_ == load) SSL_set_session(ssl, session_);
   return ssl;

@@ -72,6 +72,8 @@ Result<Fd> listen_tcp(const SocketAddress& address, bool shared_port = false, in
 /// A non-blocking socket on its way to `address`: writable when connected, connect_error() tells
 /// how it went.
 Result<Fd> connect_tcp(const SocketAddress& address);
+/// The same to the unix socket at `path`.
+Result<Fd> connect_unix(const std::string& path);
 /// 0 when the connection attempt on `fd` succeeded, else its errno.
 int connect_error(int fd);
 

@@ -96,7 +96,7 @@ class Context {
 class Target {
  public:
   /// `name` is the host name or the address that the server's certificate must be for. A host name
-  /// is also sent (SNI). `protocol` is the one that is offered to it.
+  /// is also sent (SNI). `protocol` is the one that is offered to it; "": none is.
   Target(std::shared_ptr<Context> context, std::string name, std::string_view protocol = kHttp1);
   ~Target();
   Target(const Target&) = delete;
