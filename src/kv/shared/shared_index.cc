@@ -36,8 +36,8 @@ const Definition kLookUps = {
     .name = "llmd_kv_shared_index_lookups_total",
     .kind = Kind::kCounter,
     .help =
-        "Requests looked up in the shared KV index: answered, failed, or skipped while its "
-        "server is away.",
+        "Requests looked up in the shared KV index: answered, failed, or skipped since its "
+        "server is away or too many are under way.",
     .labels = {"result"},
     .buckets = {},
     .twins = {}};
@@ -248,20 +248,24 @@ std::optional<uint64_t> SharedIndex::request_key(uint64_t engine_key) {
   return answer.get();
 }
 
+bool SharedIndex::available() const {
+  const bool up = state_->up.load(std::memory_order_relaxed);
+  if (!up) state_->skipped.add();
+  return up;
+}
+
 Result<uint64_t> SharedIndex::ask(Question question, std::function<void()> resume) {
   State& s = *state_;
-  uint64_t ticket = 0;
-  if (s.up.load(std::memory_order_relaxed)) {
+  uint64_t ticket;
+  {
     const MutexLock lock(s.mutex);
     if (s.asked.size() >= kQuestionsMax) s.forget(s.thread.loop().clock().now());
-    if (s.asked.size() < kQuestionsMax) {
-      ticket = ++s.last_ticket;
-      s.asked[ticket].resume = std::move(resume);
+    if (s.asked.size() >= kQuestionsMax) {
+      s.skipped.add();
+      return fail(Code::kResourceExhausted, "too many questions for the shared KV index");
     }
-  }
-  if (ticket == 0) {
-    s.skipped.add();
-    return fail(Code::kServiceUnavailable, "the shared KV index is not there");
+    ticket = ++s.last_ticket;
+    s.asked[ticket].resume = std::move(resume);
   }
   s.thread.loop().post(
       [&s, ticket, q = std::move(question)]() mutable { s.begin(ticket, std::move(q)); });

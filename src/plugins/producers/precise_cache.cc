@@ -102,6 +102,16 @@ kv::Holder holder(const fleet::Endpoint& endpoint) {
   return {.slot = endpoint.slot(), .generation = endpoint.generation()};
 }
 
+std::unique_ptr<kv_shared::SharedIndex> shared_index(const PreciseParams& params,
+                                                     metric::Registry& registry, TierNames& tiers) {
+  if (!params.shared) return nullptr;
+  return std::make_unique<kv_shared::SharedIndex>(
+      kv_shared::SharedIndexOptions{
+          .address = *params.shared,
+          .weight = [&tiers](std::string_view tier) { return tiers.weight(tier); }},
+      registry, kSharedCell);
+}
+
 /// What the plugins of one name have used last.
 struct LastCache {
   Mutex mutex;
@@ -143,10 +153,11 @@ PreciseCache::PreciseCache(const PreciseParams& params, const plugin::Context& c
       clock_(context.clock),
       metrics_(std::make_unique<Metrics>(registry_, params.indexer.index.metrics)),
       tiers_(params.indexer.tiers),
-      keys_(kv::KeyAlgorithm::kXxh64, params.tokens.hash_seed,
+      keys_(params.algorithm, params.tokens.hash_seed,
             static_cast<size_t>(params.tokens.block_tokens)),
       index_({.blocks_max = static_cast<size_t>(params.indexer.index.in_memory.size),
-              .bytes_max = params.bytes_max}),
+              .bytes_max = params.bytes_max},
+             tiers_, shared_index(params, registry_, tiers_)),
       feed_(index_, tiers_, keys_, feed_metrics(registry_, metrics_->on)),
       approximate_(index_, kApproximateTtl),
       promises_(registry_),
@@ -166,6 +177,7 @@ PreciseCache::~PreciseCache() {
 
 void PreciseCache::listen() {
   const auto& events = params_.events;
+  if (auto* const shared = index_.shared()) shared->open();
   if (subscriber_ || stopped_ || (events.endpoint.empty() && !events.discover)) return;
   if (const auto before = std::exchange(before_, {}).lock()) before->stop();
   auto started = kv_events::Subscriber::start({.adapter = params_.adapter,
@@ -225,9 +237,9 @@ void PreciseCache::on_removed(const fleet::EndpointPtr& endpoint) {
 
 void PreciseCache::match(std::span<const uint64_t> chain, std::span<const kv::Holder> holders,
                          std::span<kv::PrefixHit> hits) const {
-  if (!metrics_->on) return index_.match(chain, holders, tiers_.weights(), hits);
+  if (!metrics_->on) return index_.match(chain, holders, hits);
   const TimePoint before = clock_.now();
-  index_.match(chain, holders, tiers_.weights(), hits);
+  index_.match(chain, holders, hits);
   metrics_->latency.observe(seconds(clock_.now() - before));
   uint32_t longest = 0;
   for (const auto& hit : hits) longest = std::max(longest, hit.blocks);

@@ -2,13 +2,13 @@
 
 #include "precise_feed.h"
 #include "precise_params.h"
+#include "precise_store.h"
 #include "promise_book.h"
 #include "speculative_blocks.h"
 
 #include "base/mutex.h"
 #include "fleet/endpoint.h"
 #include "kv/block_keys.h"
-#include "kv/precise_index.h"
 #include "kv_events/subscriber.h"
 #include "plugin/registry.h"
 
@@ -43,6 +43,8 @@ class PreciseCache final : public fleet::MembershipListener {
   /// What `holders` have of the chain. Counts a look-up. Requires: `hits` is zeroed.
   void match(std::span<const uint64_t> chain, std::span<const kv::Holder> holders,
              std::span<kv::PrefixHit> hits) const;
+  /// Null unless several routers share an index.
+  kv_shared::SharedIndex* shared() const { return index_.shared(); }
   /// The chain is going to be used.
   void touch(std::span<const uint64_t> chain) { index_.touch(chain); }
 
@@ -73,7 +75,7 @@ class PreciseCache final : public fleet::MembershipListener {
   const std::unique_ptr<const Metrics> metrics_;
   TierNames tiers_;
   const kv::BlockKeys keys_;
-  kv::PreciseIndex index_;
+  PreciseStore index_;
   PreciseFeed feed_;
   std::unique_ptr<SpeculativeBlocks> speculative_;  // null unless the parameters ask for them
   SpeculativeBlocks approximate_;                   // of endpoints that are not trusted

@@ -53,19 +53,24 @@ class PreciseFeed::View {
     }
     model_ = model;
     // Engines of different models may call blocks of the same tokens the same.
-    salt_ = feed_.keys_.root(model);
+    // A shared index has engine keys as they are, for all.
+    salt_ = feed_.index_.shared() ? 0 : feed_.keys_.root(model);
     for (const Event& event : batch.events) apply(event);
   }
 
-  /// `partial`: whether there may be blocks that are not known.
-  void forget(bool partial) {
-    partial_.store(partial, std::memory_order_relaxed);
+  void forget() {
+    partial_.store(false, std::memory_order_relaxed);
     if (find_holder()) feed_.index_.clear(*holder_);
+  }
+  /// Batches are missing. Where nothing was heard before, a shared index is others' word.
+  void lose() {
+    set_partial();
+    if (find_holder() && feed_.index_.holdings_of(*holder_) != 0) feed_.index_.clear(*holder_);
   }
   void reset() {
     kinds_.clear();
     partials_.clear();
-    forget(false);
+    forget();
   }
 
  private:
@@ -96,7 +101,7 @@ class PreciseFeed::View {
   }
 
   void apply(const Event& event) {
-    if (event.type == Event::Type::kCleared) return forget(false);
+    if (event.type == Event::Type::kCleared) return forget();
     if (!admit(event)) return;
     if (event.type == Event::Type::kRemoved)
       remove(event);
@@ -282,13 +287,14 @@ class PreciseFeed::View {
   std::vector<kv::Extra> extras_;
 };
 
-PreciseFeed::PreciseFeed(kv::PreciseIndex& index, TierNames& tiers, const kv::BlockKeys& keys,
+PreciseFeed::PreciseFeed(PreciseStore& index, TierNames& tiers, const kv::BlockKeys& keys,
                          FeedMetrics metrics)
     : index_(index), tiers_(tiers), keys_(keys), metrics_(metrics) {}
 
 PreciseFeed::~PreciseFeed() = default;
 
 void PreciseFeed::add_endpoint(std::string_view pod, const kv::Holder& holder) {
+  index_.name(holder, pod);
   const MutexLock lock(mutex_);
   endpoints_.insert_or_assign(std::string(pod), holder);
   membership_.fetch_add(1, std::memory_order_release);
@@ -329,7 +335,7 @@ void PreciseFeed::on_batch(kv_events::Publisher& publisher, std::string_view mod
 }
 
 void PreciseFeed::on_lost(kv_events::Publisher& publisher, uint64_t) {
-  static_cast<View*>(publisher.state)->forget(true);
+  static_cast<View*>(publisher.state)->lose();
 }
 
 void PreciseFeed::on_reset(kv_events::Publisher& publisher) {

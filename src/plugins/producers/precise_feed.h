@@ -1,10 +1,10 @@
 #pragma once
 
+#include "precise_store.h"
 #include "tier_names.h"
 
 #include "base/mutex.h"
 #include "kv/block_keys.h"
-#include "kv/precise_index.h"
 #include "kv_events/event_sink.h"
 #include "metric/registry.h"
 
@@ -47,7 +47,7 @@ struct FeedMetrics {
 class PreciseFeed final : public kv_events::EventSink {
  public:
   /// Requires: `index` and `tiers` outlive the feed.
-  PreciseFeed(kv::PreciseIndex& index, TierNames& tiers, const kv::BlockKeys& keys,
+  PreciseFeed(PreciseStore& index, TierNames& tiers, const kv::BlockKeys& keys,
               FeedMetrics metrics = {});
   ~PreciseFeed() override;
 
@@ -80,7 +80,7 @@ class PreciseFeed final : public kv_events::EventSink {
 
   std::optional<kv::Holder> holder_of(std::string_view pod) const;
 
-  kv::PreciseIndex& index_;
+  PreciseStore& index_;
   TierNames& tiers_;
   const kv::BlockKeys keys_;
   const FeedMetrics metrics_;

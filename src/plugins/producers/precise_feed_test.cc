@@ -82,16 +82,16 @@ class PreciseFeedTest : public ::testing::Test {
   }
   kv::PrefixHit match(std::span<const uint64_t> chain, const kv::Holder& holder = kHolder) const {
     kv::PrefixHit hit;
-    index_.match(chain, std::span(&holder, 1), tiers_.weights(), std::span(&hit, 1));
+    index_.match(chain, std::span(&holder, 1), std::span(&hit, 1));
     return hit;
   }
   kv::PrefixHit match(const Tokens& prompt) const { return match(chain(prompt)); }
 
   std::deque<Blocks> blocks_;  // of the events
   std::deque<Tokens> tokens_;
-  kv::PreciseIndex index_;
   std::vector<TierWeight> weights_{{"gpu", 1.0}, {"cpu", 0.8}};
   TierNames tiers_{weights_};
+  PreciseStore index_{{}, tiers_};
   kv::BlockKeys keys_;
   PreciseFeed feed_;
   kv_events::Publisher publisher_{"10.0.0.1:8000", 1, {}, nullptr};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace llmd::plugins {
@@ -44,10 +45,14 @@ PreciseLookup::Chain PreciseLookup::chain_of(RequestContext& context,
   return chain;
 }
 
-void PreciseLookup::produce(RequestContext& context) const {
+schedule::Progress PreciseLookup::produce(RequestContext& context) const {
   auto& chains = context.slot(chains_);
+  if (chains.ticket != 0) {
+    take(chains);
+    return schedule::Progress::kDone;
+  }
   chains = {};
-  if (!context.request || context.candidates.empty()) return;
+  if (!context.request || context.candidates.empty()) return schedule::Progress::kDone;
   const auto& prompts = context.request->prompts;
   const auto of_prompts = context.arena.array<Chain>(prompts.size());
   int64_t total = 0;
@@ -55,7 +60,7 @@ void PreciseLookup::produce(RequestContext& context) const {
     of_prompts[p] = chain_of(context, prompts[p]);
     total += static_cast<int64_t>(of_prompts[p].size());
   }
-  if (total == 0) return;
+  if (total == 0) return schedule::Progress::kDone;
   chains.of_prompts = of_prompts;
   cache_->expire();
 
@@ -79,6 +84,31 @@ void PreciseLookup::produce(RequestContext& context) const {
   }
   for (auto& match : matches) match.match_blocks = std::trunc(match.match_blocks);
   chains.matches = matches;
+  return ask(context, chains) ? schedule::Progress::kSuspended : schedule::Progress::kDone;
+}
+
+bool PreciseLookup::ask(RequestContext& context, Chains& chains) const {
+  auto* const shared = cache_->shared();
+  if (!shared || !shared->available()) return false;
+  kv_shared::Question question;
+  for (const Chain chain : chains.of_prompts)
+    if (!chain.empty()) question.chains.emplace_back(chain.begin(), chain.end());
+  for (const auto& candidate : context.candidates)
+    question.pods.push_back(candidate.endpoint->host_port());
+  const auto ticket = shared->ask(std::move(question), context.suspend());
+  chains.ticket = ticket.value_or(0);
+  return ticket.has_value();
+}
+
+void PreciseLookup::take(Chains& chains) const {
+  const auto answer = cache_->shared()->take(std::exchange(chains.ticket, 0));
+  if (!answer) return;
+  for (size_t i = 0; i < answer->size(); ++i) {
+    const kv_shared::Hit& hit = (*answer)[i];
+    auto& match = chains.matches[i];
+    match.match_blocks = std::max(match.match_blocks, std::trunc(hit.score));
+    match.cached_blocks = std::max<int64_t>(match.cached_blocks, hit.blocks);
+  }
 }
 
 void PreciseLookup::commit(RequestContext& context) const {

@@ -20,8 +20,10 @@ class PreciseLookup {
       : cache_(PreciseCache::of(params, std::move(settings), context)) {}
 
   void wire(schedule::Wiring& wiring);
-  /// Writes nothing when no prompt has a whole block of tokens.
-  void produce(schedule::RequestContext& context) const;
+  /// Writes nothing when no prompt has a whole block of tokens. Waits for a shared index while that
+  /// is there, and in kSharedTimeout at most; without its answer, what this process knows counts.
+  schedule::Progress produce(schedule::RequestContext& context) const;
+  static constexpr Nanos kSharedTimeout = std::chrono::milliseconds(100);
   /// Once the targets are chosen.
   void commit(schedule::RequestContext& context) const;
 
@@ -38,10 +40,15 @@ class PreciseLookup {
   using Chain = std::span<const uint64_t>;
   struct Chains {
     std::span<const Chain> of_prompts;
-    std::span<const schedule::PrefixMatch> matches;  // by candidate
+    std::span<schedule::PrefixMatch> matches;  // by candidate
+    uint64_t ticket = 0;                       // of the question to the shared index under way
   };
 
   Chain chain_of(schedule::RequestContext& context, const request::Prompt& prompt) const;
+  /// Whether the shared index is asked, if there is one.
+  bool ask(schedule::RequestContext& context, Chains& chains) const;
+  /// Takes over what the shared index knows of more.
+  void take(Chains& chains) const;
   void expect(const schedule::RequestContext& context, uint16_t profile) const;
 
   const std::shared_ptr<PreciseCache> cache_;

@@ -62,10 +62,22 @@ Params<P::Tokens> tokens_table() {
           .deprecated(),
       field("hashSeed", &P::Tokens::hash_seed, "", "Of the keys of blocks."),
       field("hashAlgorithm", &P::Tokens::algorithm, "",
-            "Checked, and without effect: keys never leave the process and are made in the fastest "
-            "way.")
+            "Of the keys of blocks in a shared index; \"\": cbor-fnv. Checked, and without effect "
+            "elsewhere: keys that never leave the process are made in the fastest way.")
           .one_of({"", "cbor-fnv", "xxh64"}),
   };
+}
+
+/// An address, of which the password is not shown.
+plugin::Param<P::Redis> address_field() {
+  auto param = field("address", &P::Redis::address, "",
+                     "redis://, rediss:// (TLS), valkey://, valkeys:// or unix:// URL of the "
+                     "server, with user, password and database where it wants them.");
+  param.print = [](const P::Redis& p) {
+    const auto address = redis::parse_address(p.address);
+    return plugin::values::to_json(address ? address->name() : std::string());
+  };
+  return param;
 }
 
 Params<P::Index> index_table() {
@@ -76,11 +88,21 @@ Params<P::Index> index_table() {
   const Params<P::CostAware> cost_aware = {
       field("size", &P::CostAware::size, "bytes", "Memory of the index, such as 2GiB or 500MB."),
   };
+  const Params<P::Redis> redis = {
+      address_field(),
+      field("backendType", &P::Redis::backend, "", "Checked, and without effect.")
+          .one_of({"", "redis", "valkey"})
+          .deprecated(),
+      ignored<P::Redis, bool>("enableRDMA"),
+  };
   return {
       plugin::object_field("inMemoryConfig", &P::Index::in_memory, in_memory, "The index."),
       plugin::object_field("costAwareMemoryConfig", &P::Index::cost_aware, cost_aware,
                            "Bounds the index by memory as well."),
-      refused<P::Index>("redisConfig", "an index that is shared over Redis is not available"),
+      plugin::object_field("redisConfig", &P::Index::redis, redis,
+                           "Shares the index with other routers through Redis or Valkey; beside "
+                           "costAwareMemoryConfig it has no effect. All must have the same "
+                           "tokenProcessorConfig."),
       field("enableMetrics", &P::Index::metrics, "", "Count look-ups, hits and changes."),
       logging_interval(),
   };
@@ -182,6 +204,11 @@ const Params<P>& precise_params(bool with_tokenizer) {
   return params[with_tokenizer];
 }
 
+std::string identity(const P& params, bool with_tokenizer) {
+  const auto& shared = params.indexer.index.redis;
+  return precise_params(with_tokenizer).print(params) + (shared ? shared->address : "");
+}
+
 Status complete(P& p) {
   if (p.indexer.tiers.size() > TierNames::kNamedMax)
     return fail(Code::kBadRequest, "parameter 'indexerConfig.kvCacheBackendConfigs': has " +
@@ -190,6 +217,14 @@ Status complete(P& p) {
                                        " are possible");
   if (const auto& cost = p.indexer.index.cost_aware) {
     LLMD_TRY_ASSIGN(p.bytes_max, bytes_of(cost->size));
+  }
+  if (const auto& shared = p.indexer.index.redis; shared && !p.indexer.index.cost_aware) {
+    auto address = redis::parse_address(shared->address);
+    if (!address)
+      return fail(std::move(address).error().in(
+          "parameter 'indexerConfig.kvBlockIndexConfig.redisConfig.address'"));
+    p.shared = std::move(*address);
+    if (p.tokens.algorithm != "xxh64") p.algorithm = kv::KeyAlgorithm::kCborFnv;
   }
   auto adapter = kv_events::find_adapter(p.events.engine);
   if (!adapter) return fail(std::move(adapter).error().in("parameter 'kvEventsConfig.engineType'"));

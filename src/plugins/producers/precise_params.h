@@ -2,8 +2,10 @@
 
 #include "tier_names.h"
 
+#include "kv/block_keys.h"
 #include "kv_events/engine_adapter.h"
 #include "plugin/params.h"
+#include "redis/address.h"
 
 #include <cstdint>
 #include <optional>
@@ -26,9 +28,14 @@ struct PreciseParams {
   struct CostAware {
     std::string size;
   };
+  struct Redis {
+    std::string address = "redis://127.0.0.1:6379";
+    std::string backend;
+  };
   struct Index {
     InMemory in_memory;
     std::optional<CostAware> cost_aware;
+    std::optional<Redis> redis;
     bool metrics = false;
   };
   struct Scoring {
@@ -59,7 +66,9 @@ struct PreciseParams {
   std::string speculative_ttl = "2s";
 
   // What is made of them by complete().
-  size_t bytes_max = 0;  // 0: no bound
+  size_t bytes_max = 0;                  // 0: no bound
+  std::optional<redis::Address> shared;  // the server of a shared index
+  kv::KeyAlgorithm algorithm = kv::KeyAlgorithm::kXxh64;
   const kv_events::EngineAdapter* adapter = nullptr;
   Nanos ttl{};
 };
@@ -67,6 +76,9 @@ struct PreciseParams {
 /// `with_tokenizer`: whether the parameters of a tokenizer, which is not part of this any more, are
 /// accepted without effect.
 const plugin::Params<PreciseParams>& precise_params(bool with_tokenizer);
+
+/// All that tells parameters from others, secrets included: not to be shown.
+std::string identity(const PreciseParams& params, bool with_tokenizer);
 
 /// Errors name field and value.
 Status complete(PreciseParams& params);

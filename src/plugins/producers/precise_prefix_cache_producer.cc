@@ -21,14 +21,14 @@ class PrecisePrefixCacheProducer final : public schedule::Producer,
   }
 
   PrecisePrefixCacheProducer(const PreciseParams& params, const plugin::Context& context)
-      : lookup_(params, precise_params(false).print(params), context) {}
+      : lookup_(params, identity(params, false), context) {}
 
   void wire(schedule::Wiring& wiring) override { lookup_.wire(wiring); }
 
   Result<schedule::Progress> produce(RequestContext& context) const override {
-    lookup_.produce(context);
-    return schedule::Progress::kDone;
+    return lookup_.produce(context);
   }
+  Nanos deadline() const override { return PreciseLookup::kSharedTimeout; }
   Status pre_request(RequestContext& context) const override {
     lookup_.commit(context);
     return {};

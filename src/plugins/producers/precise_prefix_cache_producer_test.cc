@@ -38,7 +38,7 @@ class PreciseProducer : public ::testing::Test {
     const auto node = codec::parse_yaml(yaml, "test.yaml");
     auto params = precise_params(legacy).parse(&*node);
     ASSERT_TRUE(params && complete(*params));
-    cache_ = PreciseCache::of(*params, precise_params(legacy).print(*params),
+    cache_ = PreciseCache::of(*params, identity(*params, legacy),
                               {name, harness_.state, harness_.metric_registry(), harness_.clock});
     publishers_.clear();
     for (const auto& endpoint : harness_.endpoints)
@@ -310,7 +310,11 @@ TEST_F(PreciseProducer, ReadsItsParametersStrictly) {
       {"tokenProcessorConfig: {hashAlgorithm: sha256}", "'xxh64'"},
       {"tokenProcesorConfig: {}", "did you mean 'tokenProcessorConfig'"},
       {"indexerConfig: {tokenizersPoolConfig: {modelName: m}}", "token-producer"},
-      {"indexerConfig: {kvBlockIndexConfig: {redisConfig: {}}}", "redisConfig"},
+      {"indexerConfig: {kvBlockIndexConfig: {redisConfig: {address: 'reddis://:secret@cache'}}}",
+       "redisConfig.address': 'reddis' is no scheme"},
+      {"indexerConfig: {kvBlockIndexConfig: {redisConfig: {backendType: memcached}}}",
+       "redisConfig.backendType"},
+      {"indexerConfig: {kvBlockIndexConfig: {valkeyConfig: {}}}", "valkeyConfig"},
       {"indexerConfig: {kvBlockIndexConfig: {inMemoryConfig: {size: 0}}}", "inMemoryConfig.size"},
       {"indexerConfig: {kvBlockIndexConfig: {costAwareMemoryConfig: {}}}", "such as 2GiB"},
       {"indexerConfig: {kvBlockScorerConfig: {scoringStrategy: Hybrid}}", "LongestPrefix"},
@@ -324,6 +328,42 @@ TEST_F(PreciseProducer, ReadsItsParametersStrictly) {
         << wrong.parameters << ": " << error_of(wrong.parameters);
   EXPECT_EQ(error_of("indexerConfig: {kvBlockIndexConfig: {costAwareMemoryConfig: {size: 2GiB}}}"),
             "");
+}
+
+TEST_F(PreciseProducer, ChoosesTheIndexAsConfigured) {
+  const auto chosen = [](const std::string& index) {
+    const auto node = codec::parse_yaml("indexerConfig: {kvBlockIndexConfig: " + index + "}", "f");
+    auto params = precise_params(false).parse(&*node);
+    EXPECT_TRUE(params && complete(*params)) << index;
+    return *params;
+  };
+  EXPECT_FALSE(chosen("{}").shared);
+  EXPECT_EQ(chosen("{redisConfig: {}}").shared->name(), "redis://127.0.0.1:6379/0");
+  EXPECT_EQ(chosen("{redisConfig: {}}").algorithm, kv::KeyAlgorithm::kCborFnv);
+  EXPECT_FALSE(chosen("{redisConfig: {}, costAwareMemoryConfig: {size: 2GiB}}").shared);
+  EXPECT_EQ(chosen("{redisConfig: {address: 'valkey://cache', backendType: valkey, enableRDMA: "
+                   "true}, inMemoryConfig: {}}")
+                .shared->host,
+            "cache");
+}
+
+TEST_F(PreciseProducer, ShowsNoPassword) {
+  const auto shown = [&](const std::string& password) {
+    return parameters_of("indexerConfig: {kvBlockIndexConfig: {redisConfig: {address: 'redis://:" +
+                         password + "@cache'}}}");
+  };
+  EXPECT_NE(shown("word").find(R"("address":"redis://cache:6379/0")"), std::string::npos);
+  EXPECT_EQ(shown("word"), shown("other"));
+}
+
+/// Nobody answers there: what this process knows counts, and no request waits.
+TEST_F(PreciseProducer, GoesOnWithoutASharedIndex) {
+  configure(
+      "indexerConfig: {kvBlockIndexConfig: {redisConfig: {address: 'unix:///nowhere/redis'}}}");
+  say(0, 32);
+  EXPECT_EQ(match_of(0, {50}).match_blocks, 2);
+  say(0, 32, "gpu", false);
+  EXPECT_EQ(match_of(0, {50}).match_blocks, 0);
 }
 
 TEST_F(PreciseProducer, LegacyScorerScoresTheProducerBeforeIt) {

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "precise_store.h"
+
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "kv/precise_index.h"
 
 #include <atomic>
 #include <cstdint>
@@ -21,7 +22,7 @@ class SpeculativeBlocks {
   /// Keys that are held at a time; what is beyond is not believed.
   static constexpr size_t kKeysMax = size_t{1} << 22;
 
-  SpeculativeBlocks(kv::PreciseIndex& index, Nanos ttl) : index_(index), ttl_(ttl) {}
+  SpeculativeBlocks(PreciseStore& index, Nanos ttl) : index_(index), ttl_(ttl) {}
 
   void add(const kv::Holder& holder, std::span<const uint64_t> chain, TimePoint now);
   /// Cost: an atomic read when nothing is due.
@@ -42,7 +43,7 @@ class SpeculativeBlocks {
   };
   void note_next() LLMD_REQUIRES(mutex_);
 
-  kv::PreciseIndex& index_;
+  PreciseStore& index_;
   const Nanos ttl_;
   std::atomic<TimePoint> next_{TimePoint::max()};  // when the oldest is due
   mutable Mutex mutex_;

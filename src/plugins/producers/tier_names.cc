@@ -25,4 +25,15 @@ uint8_t TierNames::number(std::string_view medium) {
   return static_cast<uint8_t>(at - names_.begin());
 }
 
+double TierNames::weight(std::string_view medium) const {
+  const MutexLock lock(mutex_);
+  const auto at = std::ranges::find(names_, medium);
+  return at == names_.end() ? 1 : weights_[static_cast<size_t>(at - names_.begin())];
+}
+
+std::string TierNames::name(uint8_t number) const {
+  const MutexLock lock(mutex_);
+  return number < names_.size() ? names_[number] : "other";
+}
+
 }  // namespace llmd::plugins

@@ -28,11 +28,15 @@ class TierNames {
   explicit TierNames(std::span<const TierWeight> weights);
 
   uint8_t number(std::string_view medium);
+  /// What a block in the medium counts. Does not give it a number.
+  double weight(std::string_view medium) const;
+  /// "other" of the last number.
+  std::string name(uint8_t number) const;
   const kv::TierWeights& weights() const { return weights_; }
 
  private:
   kv::TierWeights weights_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<std::string> names_ LLMD_GUARDED_BY(mutex_);
 };
 

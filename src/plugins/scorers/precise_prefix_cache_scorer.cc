@@ -28,7 +28,7 @@ class PrecisePrefixCacheScorer final : public schedule::Scorer,
   }
 
   PrecisePrefixCacheScorer(const PreciseParams& params, const plugin::Context& context)
-      : own_(std::in_place, params, precise_params(true).print(params), context) {}
+      : own_(std::in_place, params, identity(params, true), context) {}
 
   void wire(schedule::Wiring& wiring) override {
     std::string producers;
@@ -46,9 +46,9 @@ class PrecisePrefixCacheScorer final : public schedule::Scorer,
   }
 
   Result<schedule::Progress> produce(RequestContext& context) const override {
-    if (own_) own_->produce(context);
-    return schedule::Progress::kDone;
+    return own_ ? own_->produce(context) : schedule::Progress::kDone;
   }
+  Nanos deadline() const override { return PreciseLookup::kSharedTimeout; }
   Status pre_request(RequestContext& context) const override {
     if (own_) own_->commit(context);
     return {};

@@ -152,6 +152,10 @@ class Harness {
 
   metric::Registry& metric_registry() { return registry_; }
 
+ private:
+  metric::Registry registry_{1};  // outlives threads that count
+
+ public:
   static constexpr size_t kSlotsMax = 64;
   static constexpr size_t kProfilesMax = 4;
 
@@ -179,7 +183,6 @@ class Harness {
     metrics.emplace_back();
   }
 
-  metric::Registry registry_{1};
   std::vector<std::unique_ptr<plugin::Plugin>> plugins_;
 };
 

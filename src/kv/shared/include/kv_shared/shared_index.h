@@ -72,7 +72,9 @@ class SharedIndex {
   /// is away or does not know.
   std::optional<uint64_t> request_key(uint64_t engine_key);
 
-  /// Begins a look-up; calls `resume` at its end. Errors when the server is away.
+  /// Whether the server is there. If not, this counts as a look-up that was skipped.
+  bool available() const;
+  /// Begins a look-up; calls `resume` at its end. Errors when too many are under way.
   Result<uint64_t> ask(Question question, std::function<void()> resume);
   /// The answer to the question with this ticket, by pod; once.
   Result<std::vector<Hit>> take(uint64_t ticket);
