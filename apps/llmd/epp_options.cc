@@ -97,9 +97,11 @@ void add_own_flags(CLI::App& app, EppOptions& o) {
                "of all peers together; requests beyond it get 503");
   add_http2_limits(app, o.http2);
   add_quantity(app, "--max-header-list", o.header_list_bytes_max, "of a call, uncompressed");
-  app.add_option("--max-connections", o.connections_max, "per loop; 0: no limit");
+  app.add_option("--max-connections", o.connections_max, "per loop; 0: no limit")
+      ->check(CLI::Range(0, 1 << 30));
   app.add_option("--max-connections-per-peer", o.connections_per_peer,
-                 "more from one proxy's address are closed; 0: no limit");
+                 "more from one proxy's address are closed; 0: no limit")
+      ->check(CLI::Range(0, 1 << 30));
 }
 
 }  // namespace

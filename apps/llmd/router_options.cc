@@ -16,9 +16,11 @@ std::optional<int> parse_router_options(RouterOptions& o, int argc, char** argv)
   app.add_option("--max-request-headers", o.headers_max, "request heads with more lines get 431")
       ->check(CLI::Range(1, 65'536));
   app.add_option("--max-connections", o.connections_max,
-                 "of clients, per loop; more wait to be accepted; 0: no limit");
+                 "of clients, per loop; more wait to be accepted; 0: no limit")
+      ->check(CLI::Range(0, 1 << 30));
   app.add_option("--max-connections-per-peer", o.connections_per_peer,
-                 "more from one client address are closed; 0: no limit");
+                 "more from one client address are closed; 0: no limit")
+      ->check(CLI::Range(0, 1 << 30));
   add_quantity(app, "--max-buffered-bytes", o.buffered_bytes_max,
                "of request bodies, of all clients together; requests beyond it get 503");
   add_http2_limits(app, o.http2);

@@ -37,6 +37,10 @@ uint64_t to_units(double saturation) {
   return static_cast<uint64_t>(std::ceil(saturation * static_cast<double>(Gate::kUnit)));
 }
 
+bool is_ejected(const fleet::Endpoint& endpoint, TimePoint now) {
+  return endpoint.health.state(now) == fleet::EndpointHealth::State::kEjected;
+}
+
 }  // namespace
 
 void Gate::configure(const schedule::SaturationDetector& detector, const UsageLimitPolicy& usage,
@@ -158,24 +162,37 @@ void Gate::renew(TimePoint now) {
   read_locked(now);
 }
 
-double Gate::of(const std::vector<uint32_t>& members, Measure measure, TimePoint now) {
-  if (members.size() == candidates_.size()) return (detector_->*measure)(candidates_, now);
+double Gate::of(const std::vector<uint32_t>* stage, bool without_ejected, Measure measure,
+                TimePoint now) {
+  if (!stage && !without_ejected) return (detector_->*measure)(candidates_, now);
   members_.clear();
-  for (const uint32_t i : members) members_.push_back(candidates_[i]);
+  const auto add = [&](const schedule::Candidate& one) {
+    mutex_.assume_held();
+    if (!without_ejected || !is_ejected(*one.endpoint, now)) members_.push_back(one);
+  };
+  if (stage)
+    for (const uint32_t i : *stage) add(candidates_[i]);
+  else
+    std::ranges::for_each(candidates_, add);
   return (detector_->*measure)(members_, now);
 }
 
 Gate::Saturation Gate::by_stage(Measure measure, TimePoint now) {
   candidates_.clear();
-  for (const auto& endpoint : pool_->endpoints)
+  size_t ejected = 0;
+  for (const auto& endpoint : pool_->endpoints) {
     candidates_.push_back({endpoint.get(), endpoint->metrics.load()});
+    ejected += is_ejected(*endpoint, now);
+  }
+  // What is left out of the choice of an endpoint, half of the pool at most, is no room either.
+  const bool without_ejected = ejected > 0 && ejected * 2 <= candidates_.size();
   Saturation saturation;
-  if (!prefill_.empty()) saturation.prefill = of(prefill_, measure, now);
-  if (!decode_.empty()) saturation.decode = of(decode_, measure, now);
+  if (!prefill_.empty()) saturation.prefill = of(&prefill_, without_ejected, measure, now);
+  if (!decode_.empty()) saturation.decode = of(&decode_, without_ejected, measure, now);
   saturation.effective =
       saturation.prefill || saturation.decode
           ? std::max(saturation.prefill.value_or(0), saturation.decode.value_or(0))
-          : (detector_->*measure)(candidates_, now);
+          : of(nullptr, without_ejected, measure, now);
   return saturation;
 }
 

@@ -125,6 +125,21 @@ TEST_F(GateTest, TakesTheFullerStage) {
   EXPECT_EQ(now.effective, .3);
 }
 
+TEST_F(GateTest, CountsNoRoomOfEjectedEndpoints) {
+  metric::Registry registry(1);
+  const fleet::Ejector ejector(fleet_, registry, {});
+  for (const auto& [roles, sizes] :
+       std::initializer_list<std::pair<std::vector<std::string>, std::vector<size_t>>>{
+           {{"", "", "", ""}, {3}}, {{"decode", "decode", "prefill"}, {1, 1}}}) {
+    use(roles);
+    const auto pool = fleet_.snapshot();
+    ejector.failed(*pool->endpoints[0], fleet::Ejector::Cause::kConnect, *pool, clock_.now());
+    policies_.detector.sizes.clear();
+    read(.3);
+    EXPECT_EQ(policies_.detector.sizes, sizes);
+  }
+}
+
 TEST_F(GateTest, AsksAboutThePoolWithoutStages) {
   use({"encode", "unknown"});
   policies_.detector.sizes.clear();

@@ -16,12 +16,16 @@ namespace {
 using namespace std::chrono_literals;
 using schedule::EndCause;
 
-/// A filter that says whether there is room after all.
+/// A filter that says whether there is room after all. Ejected endpoints are empty, if they are
+/// asked.
 class Doorman final : public schedule::Filter {
  public:
-  size_t filter(schedule::RequestContext&, std::span<uint32_t> selected) const override {
+  size_t filter(schedule::RequestContext& c, std::span<uint32_t> selected) const override {
     ++asked;
-    return full ? 0 : selected.size();
+    if (!full) return selected.size();
+    const auto out = std::ranges::remove_if(
+        selected, [&](uint32_t i) { return c.candidates[i].endpoint->health.healthy(); });
+    return selected.size() - out.size();
   }
   bool full = false;
   mutable int asked = 0;
@@ -293,6 +297,20 @@ TEST_F(FlowControlTest, RefusesWhenThereIsNoRoomForLong) {
   for (; !alarms_.empty(); alarms_.pop_front()) alarms_.front()();
   EXPECT_EQ(client.answer, "429 inference error: ResourceExhausted - no room [rejected-saturated]");
   EXPECT_EQ(doorman_->asked, 3);
+}
+
+TEST_F(FlowControlTest, WaitsForRoomRatherThanGoToAnEjectedEndpoint) {
+  flow::testing::set_fleet(fleet_, {"", ""});
+  executor_.run();
+  const auto pool = fleet_.snapshot();
+  fleet::Ejector(fleet_, metrics_, {})
+      .failed(*pool->endpoints[0], fleet::Ejector::Cause::kConnect, *pool, clock_.now());
+  doorman_->full = true;
+  Client& client = request();
+  EXPECT_EQ(client.answer, "");
+  for (; !alarms_.empty(); alarms_.pop_front()) alarms_.front()();
+  EXPECT_EQ(client.answer, "429 inference error: ResourceExhausted - no room [rejected-saturated]");
+  EXPECT_EQ(client.forwarded, 0);
 }
 
 TEST_F(FlowControlTest, SaysWhenToComeAgain) {

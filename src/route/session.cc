@@ -248,8 +248,9 @@ struct Session::Impl final : Suspendable {
     director.probe_->scheduling.observe(seconds(decided - begin));
     decisions.end_stage(c, Stage::kSchedule);
     if (!scheduled) {
-      if (search.widen()) return schedule_again();
-      if (scheduled.error().drop_reason == "rejected-saturated" && wait_again()) return;
+      const bool saturated = scheduled.error().drop_reason == "rejected-saturated";
+      if (saturated && wait_again()) return;  // an ejected endpoint has no room either
+      if (!saturated && search.widen()) return schedule_again();
       director.probe_->attempts(false, c.target_model, "", "", "").add();
       return refuse(std::move(scheduled).error());
     }

@@ -120,8 +120,9 @@ class Gate {
                                                            TimePoint) const;
   bool read_locked(TimePoint now) LLMD_REQUIRES(mutex_);
   Saturation by_stage(Measure measure, TimePoint now) LLMD_REQUIRES(mutex_);
-  double of(const std::vector<uint32_t>& members, Measure measure, TimePoint now)
-      LLMD_REQUIRES(mutex_);
+  /// Of a stage, or of all.
+  double of(const std::vector<uint32_t>* stage, bool without_ejected, Measure measure,
+            TimePoint now) LLMD_REQUIRES(mutex_);
   void sort_stages() LLMD_REQUIRES(mutex_);
 
   const Clock& clock_;
