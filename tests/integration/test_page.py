@@ -45,13 +45,14 @@ def test_the_page_shows_what_waits(lab, tab):
     tab.wait_for("the band", "document.querySelectorAll('#queues tbody tr').length === 1")
     assert "open" in tab.text("#queues")
     held = [Wire(router.port) for _ in range(2)]
-    for one in held:
+    for n, one in enumerate(held, 1):
         one.send(request(chat_body(max_tokens=8, ignore_eos=True), f"x-llm-d-inference-fairness-id: {EVIL}"))
+        if n == 1:
+            tab.wait_for("the first", "document.querySelectorAll('#decisions tbody tr td').length > 1")
     tab.wait_for("the request", "document.querySelector('#queues tbody').textContent.includes('onerror')")
     assert EVIL in tab.text("#queues") and "pool is full for it" in tab.text("#queues")
     keep(tab, "queues")
-    for one in held:
-        one.sock.close()
+    held[1].sock.close()
     tab.wait_for("the decisions", "document.querySelectorAll('#decisions tbody tr').length === 2")
     tab.click("#decisions tbody tr:nth-child(1)")  # the one that left while it waited
     tab.wait_for("its wait", "document.querySelector('#detail-body').textContent.includes('Ahead of it')")
