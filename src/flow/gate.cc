@@ -1,5 +1,7 @@
 #include "flow/gate.h"
 
+#include "fleet/ejection.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -35,10 +37,6 @@ int64_t ticks(TimePoint t) {
 
 uint64_t to_units(double saturation) {
   return static_cast<uint64_t>(std::ceil(saturation * static_cast<double>(Gate::kUnit)));
-}
-
-bool is_ejected(const fleet::Endpoint& endpoint, TimePoint now) {
-  return endpoint.health.state(now) == fleet::EndpointHealth::State::kEjected;
 }
 
 }  // namespace
@@ -168,7 +166,7 @@ double Gate::of(const std::vector<uint32_t>* stage, bool without_ejected, Measur
   members_.clear();
   const auto add = [&](const schedule::Candidate& one) {
     mutex_.assume_held();
-    if (!without_ejected || !is_ejected(*one.endpoint, now)) members_.push_back(one);
+    if (!without_ejected || !fleet::is_ejected(*one.endpoint, now)) members_.push_back(one);
   };
   if (stage)
     for (const uint32_t i : *stage) add(candidates_[i]);
@@ -179,13 +177,10 @@ double Gate::of(const std::vector<uint32_t>* stage, bool without_ejected, Measur
 
 Gate::Saturation Gate::by_stage(Measure measure, TimePoint now) {
   candidates_.clear();
-  size_t ejected = 0;
-  for (const auto& endpoint : pool_->endpoints) {
+  for (const auto& endpoint : pool_->endpoints)
     candidates_.push_back({endpoint.get(), endpoint->metrics.load()});
-    ejected += is_ejected(*endpoint, now);
-  }
-  // What is left out of the choice of an endpoint, half of the pool at most, is no room either.
-  const bool without_ejected = ejected > 0 && ejected * 2 <= candidates_.size();
+  // What is left out of the choice of an endpoint is no room either.
+  const bool without_ejected = fleet::leaves_out_ejected(*pool_, now);
   Saturation saturation;
   if (!prefill_.empty()) saturation.prefill = of(&prefill_, without_ejected, measure, now);
   if (!decode_.empty()) saturation.decode = of(&decode_, without_ejected, measure, now);

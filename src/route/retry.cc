@@ -1,14 +1,13 @@
 #include "route/retry.h"
 
 #include "base/check.h"
+#include "fleet/ejection.h"
 
 #include <algorithm>
 
 namespace llmd::route {
 
 constexpr std::string_view kRoleLabel = "llm-d.ai/role";
-
-using Health = fleet::EndpointHealth::State;
 
 std::string_view failure_name(UpstreamFailure failure) {
   constexpr std::array<std::string_view, kUpstreamFailures> kNames = {
@@ -76,18 +75,16 @@ Choice::Choice(const fleet::Snapshot& pool, const Attempts& attempts, bool eject
   all_ = false;
   now_ = clock.now();
   if (ejected_too) return;
-  size_t ejected = 0, left = 0;
-  for (const auto& endpoint : pool.endpoints) {
-    const bool out = endpoint->health.state(now_) == Health::kEjected;
-    ejected += out;
-    left += !out && !attempts.excludes(*endpoint);
-  }
-  leaves_out_ejected_ = ejected > 0 && left > 0 && ejected * 2 <= pool.endpoints.size();
+  leaves_out_ejected_ =
+      fleet::leaves_out_ejected(pool, now_) &&
+      std::ranges::any_of(pool.endpoints, [&](const auto& endpoint) {
+        return !fleet::is_ejected(*endpoint, now_) && !attempts.excludes(*endpoint);
+      });
 }
 
 bool Choice::includes_now(const fleet::Endpoint& endpoint) const {
   if (attempts_.excludes(endpoint)) return false;
-  return !leaves_out_ejected_ || endpoint.health.state(now_) != Health::kEjected;
+  return !leaves_out_ejected_ || !fleet::is_ejected(endpoint, now_);
 }
 
 }  // namespace llmd::route
