@@ -60,9 +60,9 @@ class FlowAdmission final : public schedule::Admission {
   FlowAdmission(Controller& controller, Settings settings)
       : controller_(controller), settings_(std::move(settings)) {}
 
-  void start(std::shared_ptr<const void> self) const override {
+  void start(const std::shared_ptr<const void>& self) const override {
     Settings settings = settings_;
-    settings.owner = std::move(self);
+    settings.owner = self;
     controller_.configure(std::move(settings));
   }
   void expect(std::span<const int32_t> priorities) const override {
@@ -106,7 +106,8 @@ class FlowAdmission final : public schedule::Admission {
     auto* waiter = static_cast<Waiter*>(std::exchange(context.admitted.waiter, nullptr));
     if (!waiter) return;
     const TimePoint enqueued = waiter->enqueued;
-    if (context.notes && (waiter->word.load(std::memory_order_acquire) & Waiter::kNoted))
+    if (context.notes &&
+        (waiter->word.load(std::memory_order_acquire) & (Waiter::kNoted | Waiter::kFinished)))
       context.notes->wait = waiter->note;
     Outcome outcome = cause == schedule::EndCause::kClientDisconnect
                           ? Outcome::kEvictedContextCancelled

@@ -6,8 +6,6 @@
 #include "schedule/pipeline.h"
 #include "schedule/request_context.h"
 
-#include <utility>
-
 namespace llmd::route {
 
 /// What a session leaves in its loop's history of decisions; nothing where there is none.
@@ -17,15 +15,18 @@ class DecisionKeeper {
   /// `history` may be null.
   explicit DecisionKeeper(schedule::DecisionHistory* history) : history_(history) {}
 
-  /// Fresh notes for a try; the time of its first stage begins. The `first` one may be decided
-  /// anew: how it has waited stays.
-  void begin_try(schedule::RequestContext& c, bool first = true) const {
+  /// Fresh notes for a try; the time of its first stage begins.
+  void begin_try(schedule::RequestContext& c) const {
+    if (history_) c.notes = c.arena.make<schedule::DecisionNotes>();
+  }
+  /// Fresh notes for the same try: how it has waited stays.
+  void decide_anew(schedule::RequestContext& c) const {
     if (!history_) return;
-    const auto* before = std::exchange(c.notes, c.arena.make<schedule::DecisionNotes>());
-    if (!before || !first) return;
     constexpr auto kAdmit = static_cast<size_t>(schedule::Stage::kAdmit);
-    c.notes->stages[kAdmit] = before->stages[kAdmit];
-    c.notes->wait = before->wait;
+    const auto& before = *c.notes;
+    begin_try(c);
+    c.notes->stages[kAdmit] = before.stages[kAdmit];
+    c.notes->wait = before.wait;
   }
   static void end_stage(const schedule::RequestContext& c, schedule::Stage stage) {
     if (c.notes) c.notes->lap(stage);

@@ -313,6 +313,32 @@ TEST_F(FlowControlTest, WaitsForRoomRatherThanGoToAnEjectedEndpoint) {
   EXPECT_EQ(client.forwarded, 0);
 }
 
+TEST_F(FlowControlTest, WaitsForRoomWhenTheEndpointThatHadSomeFails) {
+  flow::testing::set_fleet(fleet_, {"", ""});
+  executor_.run();
+  Client& client = request();
+  EXPECT_EQ(client.forwarded, 1);
+  doorman_->full = true;
+  client.session.on_upstream_failed(UpstreamFailure::kConnect);
+  EXPECT_EQ(client.answer, "");
+  doorman_->full = false;
+  alarms_.front()();
+  EXPECT_EQ(client.forwarded, 2);
+  EXPECT_TRUE(shows(std::string(kQueued) + "0\n"));
+}
+
+TEST_F(FlowControlTest, SaysThatTheEndpointFailedWhenThereIsNoRoomForLongAfterIt) {
+  flow::testing::set_fleet(fleet_, {"", ""});
+  executor_.run();
+  Client& client = request();
+  doorman_->full = true;
+  client.session.on_upstream_failed(UpstreamFailure::kConnect);
+  for (; !alarms_.empty(); alarms_.pop_front()) alarms_.front()();
+  EXPECT_TRUE(client.answer.starts_with("503 ")) << client.answer;
+  EXPECT_EQ(client.forwarded, 1);
+  EXPECT_TRUE(shows(std::string(kQueued) + "0\n"));
+}
+
 TEST_F(FlowControlTest, SaysWhenToComeAgain) {
   settings_.refuse_late = true;
   configure();

@@ -66,7 +66,7 @@ void log_refused(const schedule::RequestContext& c, const request::RequestView& 
 
 void log_degraded(const schedule::RequestContext& c, std::string_view plugin,
                   std::string_view why) {
-  log::warn("producer failed; scheduling without its data",
+  log::warn("producer failed or was late; scheduling with what it left",
             {{"plugin", plugin}, {"x-request-id", c.request_id}, {"error", why}});
 }
 

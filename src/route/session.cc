@@ -271,10 +271,10 @@ struct Session::Impl final : Suspendable {
     send();
   }
 
-  /// Whether a request that was let in waits again, since all endpoints are full or gone after all.
+  /// Whether a request that was let in waits again, since all endpoints are full or gone after all,
+  /// or those that have not failed it are.
   bool wait_again() {
-    if (attempts.any() || loop.draining_ || !pipeline->admission ||
-        !pipeline->admission->wait_again(*context))
+    if (loop.draining_ || !pipeline->admission || !pipeline->admission->wait_again(*context))
       return false;
     begin_wait();
     waited_again = true;
@@ -285,7 +285,7 @@ struct Session::Impl final : Suspendable {
   /// Decides anew, with the endpoints as they are now.
   void schedule_again() {
     state = State::kProducing;
-    decisions.begin_try(*context, !attempts.any());
+    decisions.decide_anew(*context);
     if (auto ok = schedule::begin_try(*context, *pipeline); !ok)
       return refuse(std::move(ok).error());
     screen();
@@ -341,6 +341,7 @@ struct Session::Impl final : Suspendable {
   /// A request that an endpoint has failed is answered with that: its further tries are our doing.
   void refuse(Error error) {
     if (!attempts.any()) return answer(std::move(error), 0);
+    leave_queue(EndCause::kError);
     decisions.refused(*context, pipeline.get(), attempts, error, http_status(error.code));
     answer_failure(attempts.last_failure());
   }
@@ -459,6 +460,7 @@ struct Session::Impl final : Suspendable {
     end_hooks(EndCause::kError);
     if (!c.request) return route_without_body();
     RequestTrace::orchestrate(*context);
+    decisions.begin_try(*context);
     schedule_again();
   }
 

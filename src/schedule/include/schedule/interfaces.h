@@ -176,7 +176,7 @@ class Admission {
   virtual void made_room() const {}
 
   /// The pipeline is in use from now on. `self` keeps it. Threading: a control thread.
-  virtual void start(std::shared_ptr<const void> self) const { static_cast<void>(self); }
+  virtual void start(const std::shared_ptr<const void>& self) const { static_cast<void>(self); }
   /// The priorities that objectives give to requests. Threading: a control thread.
   virtual void expect(std::span<const int32_t> priorities) const { static_cast<void>(priorities); }
   /// What waits and why, as a JSON object; "": nothing does here. Threading: any.
