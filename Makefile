@@ -1,7 +1,7 @@
 # Everyday commands. `make` alone lists them; the build itself is CMake with the presets of CMakePresets.json.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build dist demo demo-flow replay-flow flow-isolation run test test-all streams slow-clients soak replay bench lint format fuzz docs clean
+.PHONY: help setup build dist demo demo-flow replay-flow flow-isolation run test test-all streams slow-clients soak replay bench lint format fuzz fuzz-long docs clean
 
 JOBS ?= $(shell nproc)
 SECONDS_PER_TARGET ?= 300
@@ -87,6 +87,11 @@ fuzz: ## Run every fuzz target, SECONDS_PER_TARGET=300 each
 	@scripts/setup.sh lint
 	@scripts/build.sh fuzz fuzzers
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)
+
+fuzz-long: ## The same without end, ten minutes a target in turn, until a finding or Ctrl-C
+	@scripts/setup.sh lint
+	@scripts/build.sh fuzz fuzzers
+	@while scripts/fuzz.sh 600; do :; done
 
 docs: build ## Write the plugin reference page from the parameter tables
 	@$(LLMD) check --plugins-reference > docs/plugins.md

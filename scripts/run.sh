@@ -57,6 +57,7 @@ cat <<TEXT
 llmd is up: $replicas simulated servers on ports $sim_port-$((sim_port + replicas - 1)), logs in build/run/
 
   API       http://127.0.0.1:$port/v1      (model: $model, any API key)
+  page      http://127.0.0.1:$metrics_port/        (servers, decisions, plugins)
   metrics   http://127.0.0.1:$metrics_port/metrics
 
   curl -N http://127.0.0.1:$port/v1/chat/completions -H 'Content-Type: application/json' \\

@@ -45,7 +45,19 @@ int run_bench(int argc, char** argv) {
   app.add_option("--in-flight-max", options.in_flight_max, "arrivals beyond it are not sent")
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--seed", options.seed, "of contexts and arrival times");
+  std::vector<std::string> headers;
+  app.add_option("--header", headers, "'NAME: VALUE' of every request, repeatable")
+      ->take_all()
+      ->allow_extra_args(false);
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
+  for (const std::string& header : headers) {
+    const size_t colon = header.find(':');
+    if (colon == 0 || colon == std::string::npos) {
+      std::fprintf(stderr, "llmd bench: --header: '%s' is not 'NAME: VALUE'\n", header.c_str());
+      return 2;
+    }
+    options.headers.emplace_back(header.substr(0, colon), trim(header.substr(colon + 1)));
+  }
   options.duration = std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(duration_s));
   bench::Trace trace;
   if (!trace_file.empty()) {

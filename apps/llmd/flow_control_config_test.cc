@@ -118,7 +118,7 @@ TEST_F(FlowControlConfig, DumpsToTheSame) {
 }
 
 TEST_F(FlowControlConfig, WarnsOfPoliciesThatNobodyUses) {
-  const auto loaded = load("plugins: [{type: edf-ordering-policy}]");
+  const auto loaded = load("plugins: [{type: edf-ordering-policy}, {type: queue-scorer}]");
   ASSERT_TRUE(loaded) << loaded.error().message;
   ASSERT_EQ(loaded->pipeline->warnings.size(), 1u);
   EXPECT_EQ(loaded->pipeline->warnings[0],

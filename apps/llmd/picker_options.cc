@@ -49,11 +49,14 @@ void add_common_flags(CLI::App& app, PickerOptions& o) {
   app.add_option("--upstream-api-key-file", o.upstream_api_key_file,
                  "file with the API key that is sent to model servers; reloaded when it changes");
 
-  app.add_option("--ready-port", o.ready_port, "a port of its own for /ready; 0: none");
+  const auto port = CLI::Range(0, 65'535);
+  app.add_option("--ready-port", o.ready_port, "a port of its own for /ready; 0: none")
+      ->check(port);
   app.add_option("--metrics-host", o.metrics_host, "address of the admin port");
   app.add_option(
-      "--metrics-port", o.metrics_port,
-      "admin port: /metrics /healthz /readyz /debug, and a page at /; 0 takes a free one");
+         "--metrics-port", o.metrics_port,
+         "admin port: /metrics /healthz /readyz /debug, and a page at /; 0 takes a free one")
+      ->check(port);
   app.add_option(
       "--admin-token-file", o.admin_token_file,
       "file with the bearer token for /debug; without it /debug answers on loopback only");
@@ -67,7 +70,8 @@ void add_common_flags(CLI::App& app, PickerOptions& o) {
   app.add_option("--seed", o.seed, "of random choices, for repeatable runs with one loop");
 
   app.add_option("--endpoint", o.endpoints, "model server: URL[;label=value…], repeatable")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   app.add_option("--endpoints-file", o.endpoints_file, "file of endpoints, watched");
   app.add_option("--pool-name", o.pool_name, "label `name` of the pool's metrics");
 

@@ -22,6 +22,7 @@ class Audit {
 
   void run() {
     flow_control();
+    scheduling();
     data_layer();
     for (const auto& instance : instances_) {
       if (instance.origin != "configured") continue;
@@ -76,6 +77,16 @@ class Audit {
     for (const auto& name : given) names += (names.empty() ? "" : ", ") + name;
     warnings_.push_back(document_.file + ": flowControl: " + names +
                         " have no effect while the feature gate flowControl is off");
+  }
+
+  /// A file that only turns something on has no scorers, unlike a router without a file.
+  void scheduling() {
+    const auto made = [](const auto& use) { return use.plugin.where.empty(); };
+    for (const auto& profile : document_.profiles)
+      if (profile.where.empty() && std::ranges::all_of(profile.plugins, made))
+        warnings_.push_back(document_.file +
+                            ": plugins: none schedules, so endpoints are chosen regardless of "
+                            "their load and caches; declare scorers");
   }
 
   void data_layer() {

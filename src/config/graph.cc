@@ -16,6 +16,13 @@ std::string_view after_slash(std::string_view key) {
   return key.substr(key.rfind('/') + 1);
 }
 
+/// "KIND/NAME" as "KIND of 'NAME'".
+std::string readable(std::string_view key) {
+  const std::string name = "'" + std::string(after_slash(key)) + "'";
+  const size_t slash = key.rfind('/');
+  return slash == key.npos ? name : std::string(key.substr(0, slash)) + " of " + name;
+}
+
 /// When a plugin runs: before admission, around scheduling, or in it. -1: at no time of its own.
 int layer(const Instance& instance) {
   // A detector has no request to read from, but its filter has.
@@ -101,8 +108,9 @@ class Connector {
       if (edge.kind != Edge::Kind::kRequires || producer_of(edge.key)) continue;
       const auto* descriptor = default_producer(edge.key);
       if (!descriptor)
-        return fail(Code::kBadRequest, instance_of(edge.plugin).label() + ": needs '" + edge.key +
-                                           "', which no plugin produces" + suggest_producer(edge));
+        return fail(Code::kBadRequest, instance_of(edge.plugin).label() + ": needs " +
+                                           readable(edge.key) + ", which no plugin produces" +
+                                           suggest_producer(edge));
       if (instances_.find(descriptor->type)) {
         if (instance_is_wired(descriptor->type) && unproduced_.insert(edge.key).second)
           warnings_.push_back(instance_of(edge.plugin).label() + ": needs '" + edge.key +

@@ -79,7 +79,8 @@ TEST_F(GraphTest, RefusesCycles) {
 TEST_F(GraphTest, WarnsOfCyclesThroughOptionalKeys) {
   const Lines lines = warnings(
       "- {name: a, type: precise-prefix-cache-producer, parameters: {uses: b}}\n"
-      "- {name: b, type: precise-prefix-cache-producer, parameters: {needs: a}}\n");
+      "- {name: b, type: precise-prefix-cache-producer, parameters: {needs: a}}\n"
+      "- {type: queue-scorer}\n");
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0],
             "f.yaml:4: plugin 'a' (precise-prefix-cache-producer): runs before a producer whose "
@@ -91,7 +92,7 @@ TEST_F(GraphTest, RefusesKeysThatNobodyProduces) {
                      "- {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: "
                      "precice}}\n"),
             "f.yaml:5: plugin 'prefix-cache-scorer' (prefix-cache-scorer): needs "
-            "'PrefixCacheMatchInfoDataKey/precice', which no plugin produces (did you mean "
+            "PrefixCacheMatchInfoDataKey of 'precice', which no plugin produces (did you mean "
             "'precise'?)");
 }
 
@@ -122,13 +123,20 @@ TEST_F(GraphTest, WarnsOfOutputThatNobodyConsumes) {
                   "'prefix-cache-scorer' reads from 'approx-prefix-cache-producer'; set "
                   "prefixMatchInfoProducerName of 'prefix-cache-scorer' to "
                   "'precise-prefix-cache-producer'"});
-  EXPECT_EQ(warnings("- {type: precise-prefix-cache-producer}\n"),
+  EXPECT_EQ(warnings("- {type: precise-prefix-cache-producer}\n- {type: queue-scorer}\n"),
             Lines{"f.yaml:4: plugin 'precise-prefix-cache-producer' "
                   "(precise-prefix-cache-producer): its output is not consumed"});
   EXPECT_EQ(warnings("- {type: precise-prefix-cache-producer}\n"
                      "- {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: "
                      "precise-prefix-cache-producer}}\n"),
             Lines{});
+}
+
+TEST_F(GraphTest, WarnsWhenNothingSchedules) {
+  EXPECT_EQ(warnings("- {type: utilization-detector}\n"),
+            Lines{"f.yaml: plugins: none schedules, so endpoints are chosen regardless of their "
+                  "load and caches; declare scorers"});
+  EXPECT_EQ(warnings("- {type: some-filter}\n"), Lines{});
 }
 
 TEST_F(GraphTest, WarnsOfUnusedPlugins) {
@@ -175,7 +183,8 @@ TEST_F(GraphTest, WarnsOfAStalenessThresholdWithinTheScrapeInterval) {
   EXPECT_EQ(warnings("- {type: queue-scorer}\n"), Lines{std::string(kWarning)});
   environment_.scrape_interval = std::chrono::milliseconds(50);
   EXPECT_EQ(warnings("- {type: queue-scorer}\n"), Lines{});
-  EXPECT_EQ(warnings("- {type: metrics-data-source, parameters: {interval: 1s}}\n"),
+  EXPECT_EQ(warnings("- {type: queue-scorer}\n"
+                     "- {type: metrics-data-source, parameters: {interval: 1s}}\n"),
             Lines{std::string(kWarning)});
 }
 

@@ -87,6 +87,7 @@ Result<Instance*> Instances::resolve(const Ref& ref, std::string_view field) {
   std::vector<std::string_view> names;
   for (const auto& instance : all_) names.push_back(instance.name());
   std::string hint = suggestion(ref.name, names);
+  if (hint.empty()) hint = suggestion(ref.name, environment_.registry.types());
   if (environment_.registry.find(ref.name)) hint = "; declare it under plugins";
   return fail(Code::kBadRequest, ref.where + ": " + std::string(field) + ": no plugin is named '" +
                                      ref.name + "'" + hint);

@@ -176,7 +176,7 @@ TEST_F(LoaderTest, InstantiatesListedParsersByType) {
 
 TEST_F(LoaderTest, TakesAMetricsSourceByItsType) {
   const auto& p = pipeline(R"(
-plugins: [{name: mine, type: metrics-data-source}, {type: core-metrics-extractor}]
+plugins: [{name: mine, type: metrics-data-source}, {type: core-metrics-extractor}, {type: queue-scorer}]
 dataLayer: {sources: [{pluginRef: mine, extractors: [{pluginRef: core-metrics-extractor}]}]}
 )");
   ASSERT_TRUE(p.load_feed());

@@ -105,7 +105,7 @@ void Http2Exchange::on_fields_end(bool last) {
   if (too_large_) return refuse(431, "request head too large");
   if (!check_head()) return;
   if (head_.content_length > server_.options.body_bytes_max)
-    return refuse(413, "request body too large");
+    return refuse(413, body_too_large(server_.options.body_bytes_max));
   announced_ = true;
   ++server_.open_exchanges;
   if (!last) await_body();
@@ -174,7 +174,8 @@ void Http2Exchange::on_data(std::string_view data) {
     if (!body_paused_) consume(std::exchange(uncredited_, 0));
     return;
   }
-  if (body_bytes_ > server_.options.body_bytes_max) return refuse(413, "request body too large");
+  if (body_bytes_ > server_.options.body_bytes_max)
+    return refuse(413, body_too_large(server_.options.body_bytes_max));
   await_body();
   if (!body_)
     body_ = server_.loop.buffers().take(

@@ -186,7 +186,7 @@ TEST_F(Http2ServerTest, LetsTheHandlerRefuseWithWhatIsKnownOfTheHead) {
   };
   const TestClient::Headers many(30, {"a", "b"});
   const std::pair<TestClient::Headers, std::string> cases[] = {
-      {{{"content-length", "1001"}}, "413 request body too large"},
+      {{{"content-length", "1001"}}, "413 request body too large: more than 1000 bytes"},
       {many, "431 request head too large"},
       {{{"expect", "a miracle"}}, "417 unknown expectation"},
       {{}, "408 the request body did not arrive in time"},

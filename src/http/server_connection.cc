@@ -217,7 +217,7 @@ void ServerConnection::begin_exchange(size_t head_bytes) {
   ++server_.open_exchanges;
   deadline_.clear();
   if (head_.content_length > server_.options.body_bytes_max && head_.framing == Framing::kLength)
-    return refuse(413, "request body too large");
+    return refuse(413, body_too_large(server_.options.body_bytes_max));
   handler_->on_request(*this);
   if (state_ == State::kClosed) return;
   if (head_.framing == Framing::kNone) {
@@ -344,7 +344,8 @@ void ServerConnection::decode_chunks(size_t from) {
   if (!result.data.empty()) std::memmove(raw, result.data.data(), result.data.size());
   body_.resize_down(from + result.data.size());
   body_bytes_ += result.data.size();
-  if (body_bytes_ > server_.options.body_bytes_max) return refuse(413, "request body too large");
+  if (body_bytes_ > server_.options.body_bytes_max)
+    return refuse(413, body_too_large(server_.options.body_bytes_max));
   if (!charge_body()) return;
   const bool complete = result.status == ChunkDecoder::Status::kDone;
   if (complete || !result.data.empty()) deliver({raw, result.data.size()}, body_.view(), complete);

@@ -353,9 +353,9 @@ TEST_F(ServerTest, LetsTheHandlerRefuseARequestWhoseHeadItHasUnderstood) {
   const std::string chunked = "POST /b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
   const std::pair<std::string, std::string> cases[] = {
       {"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n",
-       "413 Content Too Large\r\nx-target: /a|request body too large"},
+       "413 Content Too Large\r\nx-target: /a|request body too large: more than 1000 bytes"},
       {chunked + "3e9\r\n" + std::string(1001, 'x'),
-       "413 Content Too Large\r\nx-target: /b|request body too large"},
+       "413 Content Too Large\r\nx-target: /b|request body too large: more than 1000 bytes"},
       {chunked + "x\r\n", "400 Bad Request\r\nx-target: /b|malformed chunk"},
   };
   for (const auto& [bytes, expected] : cases) {

@@ -46,8 +46,10 @@ bool is_process_option(std::string_view name) {
 }
 
 std::unexpected<Error> unknown(const std::string& where, std::string_view name) {
-  return fail(Code::kBadRequest,
-              fmt::format("{}: unknown flag{}", where, suggestion(name, all_names())));
+  std::string near(nearest_name(name, all_names()));
+  if (near.empty()) return fail(Code::kBadRequest, where + ": unknown flag");
+  if (where.starts_with("--")) near.insert(0, "--");
+  return fail(Code::kBadRequest, fmt::format("{}: unknown flag (did you mean '{}'?)", where, near));
 }
 
 Result<std::vector<Setting>> read_flags(std::span<const std::string> args) {

@@ -66,7 +66,7 @@ TEST(Settings, CommandLineBeatsEnvironmentBeatsFileBeatsPreset) {
 
 TEST(Settings, NamesTheBadFlagAndTheNearestOne) {
   const Sources s;
-  EXPECT_EQ(s.error({"--modle", "m"}), "--modle: unknown flag (did you mean 'model'?)");
+  EXPECT_EQ(s.error({"--modle", "m"}), "--modle: unknown flag (did you mean '--model'?)");
   EXPECT_EQ(s.error({}), "model: required and not set");
   EXPECT_EQ(s.error({"--model"}), "--model: needs a value");
   EXPECT_EQ(s.error({"--model", "m", "--max-num-seqs", "0"}),

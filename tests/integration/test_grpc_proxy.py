@@ -136,7 +136,7 @@ def test_refusals_of_the_http_layer(lab):
         assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and error.details() == "request head too large"
     head = [*HEAD[:3], (":path", GENERATE), *HEAD[3:], ("x-request-id", "mine")]
     peer = Peer(front.port, take_windows=True)
-    for lines, status, message in ((("content-length", "20000"), "8", "request body too large"), (("expect", "a miracle"), "3", "unknown expectation"),
+    for lines, status, message in ((("content-length", "20000"), "8", "request body too large: more than 10240 bytes"), (("expect", "a miracle"), "3", "unknown expectation"),
                                    (("x-slow", "1"), "4", "the request body did not arrive in time")):
         stream = peer.open([*head, lines])
         got = dict(peer.until(h2.events.ResponseReceived, stream).headers)

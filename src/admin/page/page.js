@@ -122,7 +122,7 @@ function showFleet(endpoints, states) {
   at("totals").replaceChildren(
     fact("Healthy", `${healthy} of ${endpoints.length}`),
     fact("In flight", whole.format(endpoints.reduce((total, e) => total + e.openRequests, 0))),
-    fact("Waiting", whole.format(endpoints.reduce((total, e) => total + e.waiting, 0))),
+    fact("Waiting in servers", whole.format(endpoints.reduce((total, e) => total + e.waiting, 0))),
     fact("Prefix hits", percent(prompt > 0 ? cached / prompt : null)));
   sampleHits(endpoints);
 }

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "http/server.h"
 #include "schedule/request_context.h"
 
 #include <algorithm>
@@ -197,7 +198,7 @@ void ExtProcCall::request_trailers() {
 bool ExtProcCall::append_body(std::string_view bytes) {
   const size_t size = body_.size() + bytes.size();
   if (size > shared_.options.body_bytes_max) {
-    refuse(413, Code::kBadRequest, "request body too large");
+    refuse(413, Code::kBadRequest, http::body_too_large(shared_.options.body_bytes_max));
     return false;
   }
   if (bytes.empty()) return true;

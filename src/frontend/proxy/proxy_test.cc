@@ -186,9 +186,10 @@ TEST_F(ProxyTest, RefusesBodiesBeyondTheLimit) {
   EXPECT_TRUE(client.seen().starts_with(
       "HTTP/1.1 413 Content Too Large\r\nContent-Type: application/json\r\nx-request-id: r1\r\n"))
       << client.seen();
-  EXPECT_TRUE(client.seen().ends_with(
-      "{\"error\":{\"message\":\"request body too large\",\"type\":\"ResourceExhausted\","
-      "\"param\":null,\"code\":413}}"))
+  EXPECT_TRUE(
+      client.seen().ends_with("{\"error\":{\"message\":\"request body too large: more than 4 "
+                              "bytes\",\"type\":\"ResourceExhausted\","
+                              "\"param\":null,\"code\":413}}"))
       << client.seen();
 }
 

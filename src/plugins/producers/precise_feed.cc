@@ -2,8 +2,11 @@
 
 #include "partial_blocks.h"
 
+#include "base/log.h"
+
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace llmd::plugins {
 namespace {
@@ -48,6 +51,8 @@ class PreciseFeed::View {
 
   void apply(std::string_view model, const kv_events::Batch& batch) {
     if (!find_holder()) {
+      if (!std::exchange(named_, true))
+        log::warn("KV events of a pod that is no endpoint are ignored", {{"pod", pod_}});
       set_partial();
       return feed_.metrics_.unknown_pods.add(static_cast<double>(batch.events.size()));
     }
@@ -272,6 +277,7 @@ class PreciseFeed::View {
 
   PreciseFeed& feed_;
   const std::string pod_;
+  bool named_ = false;  // in the log, as unknown
   std::atomic<bool> partial_{false};
   uint64_t membership_ = 0;  // as of which holder_ is right
   std::optional<kv::Holder> holder_;

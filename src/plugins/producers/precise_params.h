@@ -14,6 +14,12 @@
 
 namespace llmd::plugins {
 
+/// Of a shared index. Outside of PreciseParams, within which clang knows no default of its own.
+struct RedisParams {
+  std::string address = "redis://127.0.0.1:6379";
+  std::string backend;
+};
+
 /// Parameters of the precise prefix cache (spec 05 §8), under the names of its configuration.
 struct PreciseParams {
   struct Tokens {
@@ -28,10 +34,7 @@ struct PreciseParams {
   struct CostAware {
     std::string size;
   };
-  struct Redis {
-    std::string address = "redis://127.0.0.1:6379";
-    std::string backend;
-  };
+  using Redis = RedisParams;
   struct Index {
     InMemory in_memory;
     std::optional<CostAware> cost_aware;

@@ -165,6 +165,11 @@ struct ServerOptions {
   std::shared_ptr<tls::Context> tls;  // null: plain HTTP
 };
 
+/// What a client is told whose request body has more bytes than that.
+inline std::string body_too_large(uint64_t bytes_max) {
+  return "request body too large: more than " + std::to_string(bytes_max) + " bytes";
+}
+
 /// An HTTP/1.1 server on one loop, with TLS or without, that speaks HTTP/2 on the same port where
 /// it is told to. Requests that break the protocol are refused (400, 413, 431, 501, 505) and their
 /// connection is closed; see parser.h for what is strict. A client that goes away, half-closing
