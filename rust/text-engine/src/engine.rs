@@ -2,6 +2,7 @@
 
 use crate::error::{bad_input, unsupported, Result};
 use serde_json::{json, Value};
+use std::collections::HashSet;
 
 /// `fastokens` for what it knows, which is BPE; Hugging Face's `tokenizers` for the rest.
 pub enum Engine {
@@ -67,13 +68,14 @@ pub fn prepare(tokenizer: &mut Value, config: &Value) -> Result<()> {
         .as_array_mut()
         .ok_or_else(|| bad_input("tokenizer.json: added_tokens is not a list"))?;
     let more = config["added_tokens_decoder"].as_object().into_iter().flatten();
+    let texts: HashSet<_> = known.iter().map(|token| token["content"].to_owned()).collect();
     for (id, token) in more {
         let (Ok(id), Some(content)) = (id.parse::<u32>(), token["content"].as_str()) else {
             return Err(bad_input(format!(
                 "tokenizer_config.json: added_tokens_decoder has no token '{id}'"
             )));
         };
-        if known.iter().any(|k| k["content"] == content) {
+        if texts.contains(&token["content"]) {
             continue;
         }
         let flag = |name: &str| token[name] == true;

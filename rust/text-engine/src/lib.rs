@@ -119,9 +119,11 @@ pub unsafe extern "C" fn text_cuts(
 ) -> usize {
     let mut count = 0;
     report(std::ptr::null_mut(), || {
+        // The text is looked at by text_encode() too, which says what is wrong with it.
+        let text = std::str::from_utf8(text.get()).unwrap_or("");
         if capacity > 0 {
             let out = std::slice::from_raw_parts_mut(out, capacity);
-            count = (*model).cut(std::str::from_utf8_unchecked(text.get()), apart, out);
+            count = (*model).cut(text, apart, out);
         }
         Ok(())
     });
