@@ -70,7 +70,7 @@ if [ "$level" = dist ] || [ "$level" = test ] || [ "$level" = bench ]; then
 fi
 
 # Crates of the text engine, where there is a Rust toolchain: see rust/README.md.
-if command -v cargo >/dev/null; then
+if command -v cargo >/dev/null && [ -e rust/text-engine/Cargo.lock ]; then
   stamp=build/.crates-$(md5sum rust/text-engine/Cargo.lock | cut -c1-12)
   if [ ! -e "$stamp" ]; then
     echo "setup: fetching the crates of rust/text-engine"

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -24,6 +25,7 @@ constexpr Nanos kReloadTick = std::chrono::seconds(1);
 
 /// Client and endpoint connections that a process should be able to hold.
 constexpr uint64_t kFilesWanted = 20'000;
+constexpr size_t kTokenizerThreadsMax = 4;
 
 /// How long the end of the process may wait for the collector.
 constexpr Nanos kLastExportTimeout = std::chrono::seconds(2);
@@ -159,15 +161,26 @@ void PickerProcess::offer_predictions() {
   });
 }
 
-/// The first plugin that has prompts rendered starts the thread that does it, after that.
-void PickerProcess::offer_renderer() {
+/// The first plugin that has prompts rendered starts the thread that asks servers, after that, or
+/// those with tokenizers, which are no loops.
+void PickerProcess::offer_renderers() {
   using Slot = render::PromptRendererSlot;
   state_.get<Slot>(Slot::kName, [this] {
-    return new Slot{[this] {
-      if (!renderer_)
-        renderer_ = std::make_shared<render::RenderService>(loops_ + 2, random_seed(), metrics_);
-      return renderer_;
-    }};
+    return new Slot{
+        .of_server =
+            [this](fleet::EndpointSpec server) {
+              if (!render_servers_)
+                render_servers_ =
+                    std::make_shared<render::RenderService>(loops_ + 2, random_seed(), metrics_);
+              return render_servers_->of(std::move(server));
+            },
+        .of_model =
+            [this](const render::LocalModel& model) {
+              if (!tokenizers_)
+                tokenizers_.emplace(std::clamp<size_t>(loops_ / 2, 1, kTokenizerThreadsMax),
+                                    real_clock(), metrics_);
+              return tokenizers_->of(model);
+            }};
   });
 }
 
@@ -203,7 +216,7 @@ Status PickerProcess::start() {
   LLMD_TRY(start_tracing());
   LLMD_TRY(read_credentials());
   offer_predictions();
-  offer_renderer();
+  offer_renderers();
   offer_flow_control();
   io::raise_file_limit(kFilesWanted);
   const config::Environment environment{.registry = plugins_,
@@ -294,7 +307,8 @@ int PickerProcess::run(FrontEnd front_end) {
   control_.run("control");
   // They wake requests on the front end's loops.
   if (predictions_) predictions_->stop();
-  if (renderer_) renderer_->stop();
+  if (render_servers_) render_servers_->stop();
+  if (tokenizers_) tokenizers_->stop();
   if (flow_control_) flow_control_->stop();
   if (exporter_) exporter_->flush(kLastExportTimeout);
   return 0;

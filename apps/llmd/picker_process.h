@@ -20,6 +20,7 @@
 #include "plugin/registry.h"
 #include "plugin/state_store.h"
 #include "predict/prediction_client.h"
+#include "render/local_service.h"
 #include "render/render_client.h"
 #include "route/director.h"
 #include "tls/reloader.h"
@@ -79,7 +80,7 @@ class PickerProcess {
   Status start_tracing();
   Status read_credentials();
   void offer_predictions();
-  void offer_renderer();
+  void offer_renderers();
   void offer_flow_control();
   Status start_admin();
   void every(io::Timer& timer, Nanos interval, std::function<void()> work);
@@ -92,7 +93,8 @@ class PickerProcess {
   metric::Registry metrics_;
   const std::shared_ptr<void> process_metrics_;
   std::shared_ptr<predict::PredictionService> predictions_;  // null: no plugin has asked for it
-  std::shared_ptr<render::RenderService> renderer_;          // the same
+  std::shared_ptr<render::RenderService> render_servers_;    // the same
+  std::optional<render::LocalService> tokenizers_;           // the same
   plugin::StateStore state_;
   fleet::Fleet fleet_;
   std::unique_ptr<flow::Service> flow_control_;  // null: no configuration has asked for it

@@ -1,6 +1,7 @@
 #include "render/render_client.h"
 
 #include "answer.h"
+#include "calls.h"
 
 #include "base/mutex.h"
 #include "base/rng.h"
@@ -16,19 +17,6 @@
 
 namespace llmd::render {
 namespace {
-
-const metric::Definition kCalls = {
-    .name = "llmd_render_calls_total",
-    .kind = metric::Kind::kCounter,
-    .help = "Prompts sent to be turned into tokens.",
-    .labels = {"result"},
-    .buckets = {},
-    .twins = {},
-};
-
-metric::Counter counter(metric::Registry& metrics, std::string_view result) {
-  return metrics.family(kCalls).counter(std::array{result});
-}
 
 using Outcome = Result<std::vector<RenderedPrompt>>;
 
@@ -73,12 +61,7 @@ struct RenderClient::State {
   };
 
   State(io::Loop& l, fleet::Resolver r, metric::Registry& m)
-      : loop(l),
-        resolver(std::move(r)),
-        metrics(m),
-        client(l),
-        answered(counter(m, "answered")),
-        failed(counter(m, "failed")) {}
+      : loop(l), resolver(std::move(r)), metrics(m), client(l), counted(Calls::of(m)) {}
 
   /// The server by its URL; those of earlier configurations stay.
   Server& server_of(const fleet::EndpointSpec& spec) {
@@ -101,7 +84,7 @@ struct RenderClient::State {
   }
 
   void settle(uint64_t ticket, Outcome outcome) {
-    (outcome ? answered : failed).add();
+    counted.of(outcome.has_value()).add();
     questions.answer(ticket, std::move(outcome), loop.clock().now());
   }
 
@@ -109,7 +92,7 @@ struct RenderClient::State {
   const fleet::Resolver resolver;
   metric::Registry& metrics;
   http::Client client;
-  const metric::Counter answered, failed;
+  const Calls counted;
   std::deque<std::unique_ptr<Call>> calls;                 // of the loop
   std::shared_ptr<void> alive = std::make_shared<int>(0);  // expires with this; guards posted work
 
@@ -124,13 +107,13 @@ RenderClient::RenderClient(io::Loop& loop, fleet::Resolver resolver, metric::Reg
 
 RenderClient::~RenderClient() = default;
 
-Result<uint64_t> RenderClient::ask(Question question, schedule::Signal resume) {
+Result<uint64_t> RenderClient::ask(const fleet::EndpointSpec& spec, Question question,
+                                   schedule::Signal resume) {
   State& s = *state_;
   const TimePoint now = s.loop.clock().now();
-  State::Server& server = s.server_of(question.server);
+  State::Server& server = s.server_of(spec);
   if (now.time_since_epoch().count() < server.paused_until)
-    return fail(Code::kServiceUnavailable,
-                "render server " + question.server.name + " cannot be reached");
+    return fail(Code::kServiceUnavailable, "render server " + spec.name + " cannot be reached");
   const auto ticket = s.questions.ask(std::move(resume), now);
   if (!ticket) return fail(Code::kResourceExhausted, "too many prompts are being rendered");
   s.loop.post([&s, weak = std::weak_ptr(s.alive), ticket = *ticket, &server,
@@ -149,6 +132,26 @@ Result<std::vector<RenderedPrompt>> RenderClient::take(uint64_t ticket) {
 RenderService::RenderService(size_t index, uint64_t seed, metric::Registry& metrics)
     : thread_("render", index, seed), client_(thread_.loop(), fleet::system_resolver(), metrics) {
   thread_.start();
+}
+
+class RenderService::OfServer final : public PromptRenderer {
+ public:
+  OfServer(std::shared_ptr<RenderService> service, fleet::EndpointSpec server)
+      : service_(std::move(service)), server_(std::move(server)) {}
+  Result<uint64_t> ask(Question question, schedule::Signal resume) override {
+    return service_->client_.ask(server_, std::move(question), std::move(resume));
+  }
+  Result<std::vector<RenderedPrompt>> take(uint64_t ticket) override {
+    return service_->client_.take(ticket);
+  }
+
+ private:
+  const std::shared_ptr<RenderService> service_;
+  const fleet::EndpointSpec server_;
+};
+
+std::shared_ptr<PromptRenderer> RenderService::of(fleet::EndpointSpec server) {
+  return std::make_shared<OfServer>(shared_from_this(), std::move(server));
 }
 
 }  // namespace llmd::render

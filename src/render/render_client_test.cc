@@ -45,12 +45,7 @@ struct Bench {
   Result<std::vector<RenderedPrompt>> render(bool chat, Nanos timeout = std::chrono::seconds(5)) {
     int woken = 0;
     const schedule::Signal resume(std::make_shared<std::function<void()>>([&woken] { ++woken; }));
-    auto ticket = client.ask(
-        {.server = *fleet::parse_endpoint_flag("http://127.0.0.1:" + std::to_string(port)),
-         .chat = chat,
-         .body = "{}",
-         .timeout = timeout},
-        resume);
+    auto ticket = client.ask(server(), {.chat = chat, .body = "{}", .timeout = timeout}, resume);
     if (!ticket) return fail(std::move(ticket).error());
     EXPECT_FALSE(client.take(*ticket)) << "not yet";
     if (renderer.silent) {
@@ -62,6 +57,9 @@ struct Bench {
     auto prompts = client.take(*ticket);
     EXPECT_FALSE(client.take(*ticket)) << "only once";
     return prompts;
+  }
+  fleet::EndpointSpec server() const {
+    return *fleet::parse_endpoint_flag("http://127.0.0.1:" + std::to_string(port));
   }
   std::string error(bool chat = true, Nanos timeout = std::chrono::seconds(5)) {
     const auto prompts = render(chat, timeout);
@@ -133,11 +131,7 @@ TEST(RenderClient, BoundsWhatIsUnderWay) {
   Bench bench;
   bench.renderer.silent = true;
   const auto ask = [&] {
-    return bench.client.ask(
-        {.server = *fleet::parse_endpoint_flag("http://127.0.0.1:" + std::to_string(bench.port)),
-         .body = "{}",
-         .timeout = std::chrono::seconds(1)},
-        {});
+    return bench.client.ask(bench.server(), {.body = "{}", .timeout = std::chrono::seconds(1)}, {});
   };
   for (size_t i = 0; i < RenderClient::kQuestionsMax; ++i) ASSERT_TRUE(ask());
   EXPECT_EQ(ask().error().message, "too many prompts are being rendered");

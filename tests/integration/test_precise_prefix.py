@@ -15,12 +15,13 @@ PRODUCER = "precise-prefix-cache-producer"
 BLOCKS = "llmd_kv_index_blocks"
 
 
-def config(events, endpoints_file):
+def config(events, endpoints_file, plugins=""):
     return f"""
 apiVersion: llm-d.ai/v1
 kind: EndpointPickerConfig
 plugins:
 - {{type: file-discovery, parameters: {{path: {endpoints_file}, watchFile: true}}}}
+{plugins}
 - type: {PRODUCER}
   parameters:
     indexerConfig: {{kvBlockIndexConfig: {{enableMetrics: true}}}}
@@ -35,7 +36,7 @@ schedulingProfiles: [{{name: default, plugins: [{{pluginRef: prefix-cache-scorer
 class Fleet:
     """Two scripted servers, their publishers, and a router that listens to them."""
 
-    def __init__(self, lab, tmp_path, central):
+    def __init__(self, lab, tmp_path, central, plugins=""):
         self.servers = [lab.upstream() for _ in range(2)]
         self.pods = [f"127.0.0.1:{s.port}" for s in self.servers]
         self.file = tmp_path / "endpoints.yaml"
@@ -46,7 +47,7 @@ class Fleet:
         events = (f"{{zmqEndpoint: '{endpoints[0]}', discoverPods: false}}" if central else
                   f"{{podDiscoveryConfig: {{socketPort: {port}}}}}")
         self.config_file = tmp_path / "config.yaml"
-        self.config_file.write_text(config(events, self.file))
+        self.config_file.write_text(config(events, self.file, plugins))
         self.router = lab.router(config_file=self.config_file)
         for publisher in self.publishers:
             publisher.wait_for_listener()

@@ -6,6 +6,7 @@
 #include "schedule/attributes.h"
 #include "schedule/interfaces.h"
 #include "schedule/wiring.h"
+#include "text/tokenizer.h"
 
 #include <algorithm>
 #include <memory>
@@ -70,9 +71,16 @@ struct Vllm {
   Nanos media_timeout = std::chrono::seconds(30);
 };
 
+struct Local {
+  std::string path;
+  Nanos timeout = std::chrono::seconds(5);
+  uint64_t cache_bytes = text::Tokenizer::kCacheBytesMax;
+};
+
 struct Params {
   std::string model;
   std::optional<Vllm> vllm;
+  std::optional<Local> local;
 };
 
 const plugin::Params<Params>& table() {
@@ -85,11 +93,23 @@ const plugin::Params<Params>& table() {
                     "The same for prompts with images, audio or video.")
           .positive(),
   };
+  static const plugin::Params<Local> local = {
+      plugin::field("path", &Local::path, "",
+                    "Of the model's folder, with tokenizer.json and, where there are, "
+                    "tokenizer_config.json and chat_template.jinja."),
+      plugin::field("timeout", &Local::timeout, "",
+                    "For the tokens; the request then goes on without them.")
+          .positive(),
+      plugin::field("cacheBytes", &Local::cache_bytes, "bytes",
+                    "Memory for the tokens of texts seen before."),
+  };
   static const plugin::Params<Params> params = {
       plugin::field("modelName", &Params::model, "",
-                    "Model whose tokens are wanted. Given, a server renders every prompt of chats "
-                    "and completions."),
+                    "Model whose tokens are wanted. Given without local, a server renders every "
+                    "prompt of chats and completions."),
       plugin::object_field("vllm", &Params::vllm, vllm, "The server; needs modelName."),
+      plugin::object_field("local", &Params::local, local,
+                           "A tokenizer in this process instead of a server."),
   };
   return params;
 }
@@ -104,9 +124,10 @@ bool is_text(const Prompt& prompt) {
   return prompt.token_ids.empty() && !prompt.pieces.empty();
 }
 
-/// The request's body with `model` as its model.
+/// The request's body with `model` as its model; "": its own.
 std::string body_for(const RequestContext& context, std::string_view model) {
   const auto& at = context.request->model_value;
+  if (model.empty()) return std::string(context.body);
   std::string name = "\"";
   append_json_escaped(name, model);
   name += '"';
@@ -117,29 +138,26 @@ std::string body_for(const RequestContext& context, std::string_view model) {
   return body;
 }
 
-/// Tokens: ids where the client gave them; else what a server makes of the prompt, where one is
-/// configured; else the estimate of the parser, in which only videos may be longer or shorter than
-/// was guessed. Beside that the plugin stands for the order of those that read prompts.
+/// Tokens: ids where the client gave them; else what a server or a tokenizer makes of the prompt,
+/// where one is configured; else the estimate of the parser, in which only videos may be longer or
+/// shorter than was guessed. Beside that the plugin stands for the order of those that read
+/// prompts.
 class TokenProducer final : public schedule::Producer {
  public:
   static Result<std::unique_ptr<TokenProducer>> create(Params params,
                                                        const plugin::Context& context) {
     auto made = std::make_unique<TokenProducer>();
-    if (params.model.empty()) {
-      if (params.vllm) return fail(Code::kBadRequest, "parameter 'vllm' needs 'modelName'");
-      return made;
-    }
-    auto vllm = params.vllm.value_or(Vllm());
-    while (vllm.url.ends_with('/')) vllm.url.pop_back();
-    auto server = fleet::parse_endpoint_flag(vllm.url);
-    if (!server) return fail(std::move(server).error().in("parameter 'vllm.url'"));
-    made->server_ = std::move(*server);
-    made->model_ = std::move(params.model);
-    made->timeout_ = vllm.timeout;
-    made->media_timeout_ = vllm.media_timeout;
     using Slot = render::PromptRendererSlot;
     const auto slot = context.state.get<Slot>(Slot::kName, [] { return new Slot; });
-    if (slot->get) made->renderer_ = slot->get();
+    if (params.local) {
+      if (params.vllm) return fail(Code::kBadRequest, "give one of 'vllm' and 'local'");
+      LLMD_TRY(made->use(*params.local, *slot));
+    } else if (!params.model.empty()) {
+      LLMD_TRY(made->use(params.vllm.value_or(Vllm()), *slot));
+    } else if (params.vllm) {
+      return fail(Code::kBadRequest, "parameter 'vllm' needs 'modelName'");
+    }
+    made->model_ = std::move(params.model);
     return made;
   }
 
@@ -177,6 +195,26 @@ class TokenProducer final : public schedule::Producer {
     bool once = false;
   };
 
+  Status use(const Local& local, const render::PromptRendererSlot& slot) {
+    if (local.path.empty()) return fail(Code::kBadRequest, "parameter 'local.path' is missing");
+    timeout_ = media_timeout_ = local.timeout;
+    if (!slot.of_model) return {};
+    auto renderer = slot.of_model({local.path, static_cast<size_t>(local.cache_bytes)});
+    if (!renderer) return fail(std::move(renderer).error().in("parameter 'local'"));
+    renderer_ = std::move(*renderer);
+    return {};
+  }
+
+  Status use(Vllm vllm, const render::PromptRendererSlot& slot) {
+    while (vllm.url.ends_with('/')) vllm.url.pop_back();
+    auto server = fleet::parse_endpoint_flag(vllm.url);
+    if (!server) return fail(std::move(server).error().in("parameter 'vllm.url'"));
+    timeout_ = vllm.timeout;
+    media_timeout_ = vllm.media_timeout;
+    if (slot.of_server) renderer_ = slot.of_server(std::move(*server));
+    return {};
+  }
+
   Result<uint64_t> ask(RequestContext& context) const {
     const auto& request = *context.request;
     const bool chat = request.api == request::Api::kChat;
@@ -185,8 +223,7 @@ class TokenProducer final : public schedule::Producer {
                                          std::string(request::api_name(request.api)) +
                                          " cannot be rendered");
     const bool media = std::ranges::any_of(request.prompts, has_media);
-    return renderer_->ask({.server = server_,
-                           .chat = chat,
+    return renderer_->ask({.chat = chat,
                            .body = body_for(context, model_),
                            .timeout = media ? media_timeout_ : timeout_},
                           context.suspend());
@@ -214,7 +251,6 @@ class TokenProducer final : public schedule::Producer {
     return schedule::Progress::kDone;
   }
 
-  fleet::EndpointSpec server_;
   std::string model_;
   Nanos timeout_{0}, media_timeout_{0};
   std::shared_ptr<render::PromptRenderer> renderer_;  // null: nothing is rendered
@@ -227,12 +263,12 @@ const plugin::Descriptor& token_producer() {
   static const auto descriptor = plugin::describe<TokenProducer>(
       {.type = "token-producer",
        .kind = "producer",
-       .summary =
-           "Provides prompts as tokens: ids where the client gave them; with modelName those "
-           "of a model server's render endpoint; else an estimate of four bytes a token, "
-           "which is also what a request has that could not be rendered. Videos count by "
-           "x-llm-d-video-duration-seconds and "
-           "x-llm-d-video-resolution where the client sends them.",
+       .summary = "Provides prompts as tokens: ids where the client gave them; with local those "
+                  "of a tokenizer in this process; with modelName those of a model server's render "
+                  "endpoint; else an estimate of four bytes a token, "
+                  "which is also what a request has that could not be rendered. Videos count by "
+                  "x-llm-d-video-duration-seconds and "
+                  "x-llm-d-video-resolution where the client sends them.",
        .produces_by_default = {"TokenizedPrompt/token-producer"}},
       table());
   return descriptor;

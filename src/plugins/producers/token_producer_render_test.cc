@@ -41,7 +41,18 @@ struct FakeRenderer final : render::PromptRenderer {
 struct Bench {
   explicit Bench(std::string_view parameters = kRender) {
     using Slot = render::PromptRendererSlot;
-    harness.state.get<Slot>(Slot::kName, [this] { return new Slot{[this] { return renderer; }}; });
+    harness.state.get<Slot>(Slot::kName, [this] {
+      return new Slot{.of_server =
+                          [this](fleet::EndpointSpec its) {
+                            server = its.name;
+                            return renderer;
+                          },
+                      .of_model =
+                          [this](const render::LocalModel& its) {
+                            model = its;
+                            return renderer;
+                          }};
+    });
     harness.context.make_resume = [this] {
       return schedule::Signal(std::make_shared<std::function<void()>>([this] { ++woken; }));
     };
@@ -61,6 +72,8 @@ struct Bench {
 
   Harness harness{1};
   std::shared_ptr<FakeRenderer> renderer = std::make_shared<FakeRenderer>();
+  std::string server;        // that was asked for
+  render::LocalModel model;  // the same
   int woken = 0;
   const schedule::Producer* producer = nullptr;
   std::vector<Piece> pieces{{.text = "what is it?", .bytes = 11}};
@@ -74,7 +87,7 @@ TEST(TokenProducerRender, WaitsForTheTokensOfTheServer) {
   ASSERT_EQ(bench.produce(), Progress::kSuspended);
   ASSERT_EQ(bench.renderer->asked.size(), 1u);
   const auto& question = bench.renderer->asked[0];
-  EXPECT_EQ(question.server.name, "render:8000");
+  EXPECT_EQ(bench.server, "render:8000");
   EXPECT_TRUE(question.chat);
   EXPECT_EQ(question.body, R"({"model":"base","messages":[]})");
   EXPECT_EQ(question.timeout, std::chrono::seconds(5));
@@ -101,6 +114,18 @@ TEST(TokenProducerRender, AsksForTextsWithoutAModel) {
   ASSERT_EQ(bench.produce(), Progress::kSuspended);
   EXPECT_FALSE(bench.renderer->asked[0].chat);
   EXPECT_EQ(bench.renderer->asked[0].body, R"( {"model":"base","prompt":"what is it?"})");
+}
+
+TEST(TokenProducerRender, AsksATokenizerOfThisProcess) {
+  Bench bench("local: {path: /models/base, timeout: 2s, cacheBytes: 1000}\n");
+  EXPECT_EQ(bench.model.path, "/models/base");
+  EXPECT_EQ(bench.model.cache_bytes_max, 1000u);
+  EXPECT_EQ(bench.server, "");
+  bench.request(Api::kChat, R"({"model":"old","messages":[]})");
+  ASSERT_EQ(bench.produce(), Progress::kSuspended);
+  EXPECT_EQ(bench.renderer->asked[0].body, R"({"model":"old","messages":[]})");
+  EXPECT_EQ(bench.renderer->asked[0].timeout, std::chrono::seconds(2));
+  EXPECT_EQ(bench.producer->deadline(), std::chrono::seconds(2));
 }
 
 TEST(TokenProducerRender, GivesMediaMoreTime) {
@@ -164,6 +189,8 @@ TEST(TokenProducerRender, RendersNothingWithoutAModelName) {
   EXPECT_TRUE(error("vllm: {}\n").contains("parameter 'vllm' needs 'modelName'"));
   EXPECT_TRUE(error("modelName: m\nvllm: {url: 'ftp://x'}\n").contains("vllm.url"));
   EXPECT_TRUE(error("modelName: m\nvllm: {timeout: 0s}\n").contains("timeout"));
+  EXPECT_TRUE(error("local: {}\n").contains("parameter 'local.path' is missing"));
+  EXPECT_TRUE(error("vllm: {}\nlocal: {path: x}\n").contains("give one of 'vllm' and 'local'"));
 }
 
 }  // namespace

@@ -27,30 +27,37 @@ struct RenderedPrompt {
   std::vector<Media> media;  // by offset
 };
 
-/// A request to a model server's render endpoint.
+/// The body of a request whose prompts are to be tokens.
 struct Question {
-  fleet::EndpointSpec server;
   bool chat = false;  // else text prompts
   std::string body;   // JSON
   Nanos timeout{0};
 };
 
-/// Has prompts turned into tokens elsewhere. Threading: any; called from all loops.
+/// Has prompts turned into tokens apart from the loops, by a model server or by a tokenizer of its
+/// own. Threading: any; called from all loops.
 class PromptRenderer {
  public:
   virtual ~PromptRenderer() = default;
   /// Begins, and calls `resume` when there is an answer or a failure. Errors say why not.
   virtual Result<uint64_t> ask(Question question, schedule::Signal resume) = 0;
-  /// The answer to the question with this ticket, once. Errors of the server have its status and
+  /// The answer to the question with this ticket, once. Errors of a server have its status and
   /// the beginning of what it said.
   virtual Result<std::vector<RenderedPrompt>> take(uint64_t ticket) = 0;
 };
 
-/// Where plugins find the process's renderer: in the StateStore, under its name.
+/// A tokenizer of the process's own.
+struct LocalModel {
+  std::string path;  // see text::Tokenizer::open()
+  size_t cache_bytes_max = 0;
+};
+
+/// Where plugins find the process's renderers: in the StateStore, under its name. Called when a
+/// configuration that needs one is loaded. Empty: there are none.
 struct PromptRendererSlot {
   static constexpr std::string_view kName = "prompt renderer";
-  /// Called when a configuration that needs it is loaded. Empty: there is none.
-  std::function<std::shared_ptr<PromptRenderer>()> get;
+  std::function<std::shared_ptr<PromptRenderer>(fleet::EndpointSpec server)> of_server;
+  std::function<Result<std::shared_ptr<PromptRenderer>>(const LocalModel& model)> of_model;
 };
 
 }  // namespace llmd::render

@@ -13,17 +13,19 @@ namespace llmd::render {
 /// kPause, so that requests do not wait for it.
 /// Threading: constructed and destroyed while the loop does not run, or on it; ask() and take()
 /// from any thread. Memory: at most kQuestionsMax bodies and answers.
-class RenderClient final : public PromptRenderer {
+class RenderClient {
  public:
   static constexpr size_t kQuestionsMax = 1024;  // under way or not taken yet
   static constexpr size_t kAnswerBytesMax = size_t{32} << 20;
   static constexpr Nanos kPause = std::chrono::seconds(1);
 
   RenderClient(io::Loop& loop, fleet::Resolver resolver, metric::Registry& metrics);
-  ~RenderClient() override;
+  ~RenderClient();
 
-  Result<uint64_t> ask(Question question, schedule::Signal resume) override;
-  Result<std::vector<RenderedPrompt>> take(uint64_t ticket) override;
+  /// As those of PromptRenderer.
+  Result<uint64_t> ask(const fleet::EndpointSpec& server, Question question,
+                       schedule::Signal resume);
+  Result<std::vector<RenderedPrompt>> take(uint64_t ticket);
 
  private:
   struct State;
@@ -31,22 +33,18 @@ class RenderClient final : public PromptRenderer {
 };
 
 /// The same with a thread of its own. `index`: of its loop, as metric cell.
-class RenderService final : public PromptRenderer {
+class RenderService : public std::enable_shared_from_this<RenderService> {
  public:
   RenderService(size_t index, uint64_t seed, metric::Registry& metrics);
-  ~RenderService() override { stop(); }
+  ~RenderService() { stop(); }
 
+  /// Asks this server. Requires: the service is owned by a shared_ptr, which this shares.
+  std::shared_ptr<PromptRenderer> of(fleet::EndpointSpec server);
   /// Nobody is woken any more. Idempotent.
   void stop() { thread_.stop(); }
 
-  Result<uint64_t> ask(Question question, schedule::Signal resume) override {
-    return client_.ask(std::move(question), std::move(resume));
-  }
-  Result<std::vector<RenderedPrompt>> take(uint64_t ticket) override {
-    return client_.take(ticket);
-  }
-
  private:
+  class OfServer;
   io::LoopThread thread_;
   RenderClient client_;
 };
