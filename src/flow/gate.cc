@@ -77,11 +77,7 @@ void Gate::sort_stages() {
     if (roles.prefill) prefill_.push_back(i);
     if (roles.decode) decode_.push_back(i);
   }
-  size_t least = endpoints.size();
-  for (const auto* members : {&prefill_, &decode_})
-    if (!members->empty()) least = std::min(least, members->size());
   pool_size_.store(static_cast<uint32_t>(endpoints.size()), std::memory_order_relaxed);
-  stage_size_.store(static_cast<uint32_t>(least), std::memory_order_relaxed);
 }
 
 void Gate::set_bands(std::span<const std::unique_ptr<Band>> bands) {
@@ -162,7 +158,6 @@ void Gate::renew(TimePoint now) {
 
 double Gate::of(const std::vector<uint32_t>* stage, bool without_ejected, Measure measure,
                 TimePoint now) {
-  if (!stage && !without_ejected) return (detector_->*measure)(candidates_, now);
   members_.clear();
   const auto add = [&](const schedule::Candidate& one) {
     mutex_.assume_held();
@@ -172,6 +167,7 @@ double Gate::of(const std::vector<uint32_t>* stage, bool without_ejected, Measur
     for (const uint32_t i : *stage) add(candidates_[i]);
   else
     std::ranges::for_each(candidates_, add);
+  smallest_ = std::min(smallest_, members_.size());
   return (detector_->*measure)(members_, now);
 }
 
@@ -181,6 +177,7 @@ Gate::Saturation Gate::by_stage(Measure measure, TimePoint now) {
     candidates_.push_back({endpoint.get(), endpoint->metrics.load()});
   // What is left out of the choice of an endpoint is no room either.
   const bool without_ejected = fleet::leaves_out_ejected(*pool_, now);
+  smallest_ = candidates_.size();
   Saturation saturation;
   if (!prefill_.empty()) saturation.prefill = of(&prefill_, without_ejected, measure, now);
   if (!decode_.empty()) saturation.decode = of(&decode_, without_ejected, measure, now);
@@ -203,6 +200,8 @@ bool Gate::read_locked(TimePoint now) {
   const uint64_t settled = settled_.load(std::memory_order_acquire);
   const double saturation = by_stage(&schedule::SaturationDetector::pressure, now).effective;
   saturation_.store(saturation, std::memory_order_relaxed);
+  const size_t sharing = candidates_.empty() ? 0 : std::max<size_t>(smallest_, 1);
+  stage_size_.store(static_cast<uint32_t>(sharing), std::memory_order_relaxed);
   ceilings_.assign(bands_.size(), 1.0);
   usage_->compute(saturation, priorities_, now, ceilings_);
   // A band that is shut shuts those below it.

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace llmd::flow {
 namespace {
 
@@ -137,6 +139,8 @@ TEST_F(GateTest, CountsNoRoomOfEjectedEndpoints) {
     policies_.detector.sizes.clear();
     read(.3);
     EXPECT_EQ(policies_.detector.sizes, sizes);
+    gate_.units(policies_.detector, 1);
+    EXPECT_EQ(policies_.detector.shared_by, std::ranges::min(sizes));
   }
 }
 

@@ -132,7 +132,7 @@ class Gate {
   std::atomic<int64_t> period_{kPeriod.count()};
   std::atomic<int64_t> pause_{0};  // at least between two readings
   std::atomic<uint32_t> pool_size_{0};
-  std::atomic<uint32_t> stage_size_{0};  // endpoints that share the work of the smallest stage
+  std::atomic<uint32_t> stage_size_{0};  // as many share the work of the smallest stage
   std::array<std::atomic<BandGate*>, Queues::kBandsMax> gates_{};
   std::atomic<size_t> gate_count_{0};
 
@@ -147,6 +147,7 @@ class Gate {
   fleet::SnapshotPtr pool_ LLMD_GUARDED_BY(mutex_);
   std::vector<uint32_t> prefill_, decode_ LLMD_GUARDED_BY(mutex_);  // indices of the pool
   std::vector<schedule::Candidate> candidates_, members_ LLMD_GUARDED_BY(mutex_);
+  size_t smallest_ LLMD_GUARDED_BY(mutex_) = 0;  // stage that was last measured, in endpoints
   Regime regime_ LLMD_GUARDED_BY(mutex_);
   std::atomic<double> saturation_{1};  // of the last reading
 };

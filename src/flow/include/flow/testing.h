@@ -58,10 +58,14 @@ class SetDetector final : public schedule::SaturationDetector {
     sizes.push_back(candidates.size());
     return candidates.empty() ? 1.0 : value.load();
   }
-  double step(size_t, int64_t) const override { return each; }
+  double step(size_t endpoints, int64_t) const override {
+    shared_by = endpoints;
+    return each;
+  }
   std::atomic<double> value{0};
   double each = 0;
-  mutable std::vector<size_t> sizes;  // of what it was asked about
+  mutable std::vector<size_t> sizes;         // of what it was asked about
+  mutable std::atomic<size_t> shared_by{0};  // endpoints, of the last step
 };
 
 /// Policies and settings with bands 10, 0 and -1.
