@@ -10,7 +10,7 @@ import pytest
 
 from envoy import Envoy
 from load import Load
-from process import eventually
+from process import eventually, free_ports
 from test_discovery import entry, write
 from test_explain import decisions, explain
 from upstream import answer
@@ -26,14 +26,16 @@ OBJECTIVES = "\n---\n".join(
 
 
 def config(concurrency, **flow):
-    """One flow-control section over servers that take `concurrency` requests at a time. `plugins`: types to declare beside."""
+    """One flow-control section over servers that take `concurrency` requests at a time. `plugins`: types to declare beside. `filters`:
+    of the profile."""
+    filters = [{"pluginRef": f} for f in flow.pop("filters", [])]
     declared = [{"type": t} for t in flow.pop("plugins", [])]
     flow.setdefault("saturationDetector", {"pluginRef": "concurrency-detector"})
     return json.dumps({
         "apiVersion": "llm-d.ai/v1", "kind": "EndpointPickerConfig", "featureGates": ["flowControl"],
         "plugins": [{"type": "concurrency-detector", "parameters": {"maxConcurrency": concurrency}},
                     {"type": "active-request-scorer"}, {"type": "max-score-picker"}, *declared],
-        "schedulingProfiles": [{"name": "default", "plugins": [{"pluginRef": "active-request-scorer"}, {"pluginRef": "max-score-picker"}]}],
+        "schedulingProfiles": [{"name": "default", "plugins": [*filters, {"pluginRef": "active-request-scorer"}, {"pluginRef": "max-score-picker"}]}],
         "flowControl": flow})
 
 
@@ -277,3 +279,13 @@ def test_scaling_to_zero_and_back_under_traffic_loses_nothing(lab, tmp_path, kin
     assert not bad, bad[:3]
     # One that was let in as the pool became empty waits again, and is let in again.
     assert front.outcomes("Dispatched") >= load.count("ok")
+
+
+def test_while_a_server_is_down_requests_wait_for_the_others(lab, tmp_path):
+    """Sixteen clients, two servers with room for four requests, one that nobody hears from; full ones are filtered out."""
+    sim = lab.sim(2, max_num_seqs=2, inter_token_latency="5ms")
+    front = Front(lab, "router", tmp_path, [*sim.ports, free_ports()], config(2, filters=["concurrency-detector"]))
+    with Load(front, workers=16, timeout=60) as load:
+        eventually("requests are answered", lambda: load.count("ok") > 400)
+    bad = [detail for outcome, detail in load.results if outcome != "ok"]
+    assert not bad, bad[:3]
