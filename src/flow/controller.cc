@@ -72,8 +72,9 @@ void Controller::provision(std::span<const int32_t> priorities) {
 }
 
 std::shared_ptr<Evictor> Controller::evictor() {
-  const MutexLock lock(mutex_);
-  if (!evictor_) evictor_ = std::make_shared<Evictor>(metrics_, clock_, pool_name_);
+  // Not under mutex_: it registers what is collected, and what is collected takes mutex_.
+  std::call_once(evictor_made_,
+                 [this] { evictor_ = std::make_shared<Evictor>(metrics_, clock_, pool_name_); });
   return evictor_;
 }
 

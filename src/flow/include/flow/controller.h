@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -133,7 +134,8 @@ class Controller {
   TimePoint collected_ LLMD_GUARDED_BY(mutex_);
   std::array<int64_t, 2> dropped_ LLMD_GUARDED_BY(mutex_){};  // with, without endpoints
   TimePoint told_ LLMD_GUARDED_BY(mutex_);                    // of them
-  std::shared_ptr<Evictor> evictor_ LLMD_GUARDED_BY(mutex_);
+  std::once_flag evictor_made_;
+  std::shared_ptr<Evictor> evictor_;
   std::vector<schedule::Signal> finished_;  // of this turn, the dispatcher's
 
   std::shared_ptr<void> subscription_;
