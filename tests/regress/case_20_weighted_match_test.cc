@@ -9,6 +9,7 @@
 
 namespace llmd::plugins {
 const plugin::Descriptor& inflight_load_producer();
+const plugin::Descriptor& p2p_source_producer();
 const plugin::Descriptor& prefix_cache_scorer();
 }  // namespace llmd::plugins
 
@@ -18,8 +19,8 @@ namespace {
 using schedule::PrefixMatch;
 
 /// llm-d-router#1047, #2321: the match weighted by tier, which is for ranking, was taken for the
-/// number of cached blocks. The remote prefill that followed from it belongs to deciders that are
-/// not here yet; the work charged to an endpoint follows from it too.
+/// number of cached blocks, from which the work follows that an endpoint is charged; #2400: who
+/// gives blocks to others was chosen by what its GPU has, though they come from its host memory.
 class Case20 : public ::testing::Test {
  protected:
   static constexpr uint32_t kBlocks = 10, kBlockTokens = 64;
@@ -71,6 +72,22 @@ TEST_F(Case20, OneBlockInHostMemoryIsOneCachedBlock) {
                         .block_tokens = kBlockTokens,
                         .cached_blocks = 1};
   EXPECT_EQ(uncached_of(one), 9 * kBlockTokens);
+}
+
+TEST(Case20Pull, TheSourceIsWhoHasMostInHostMemory) {
+  using schedule::TierBlocks;
+  schedule::testing::Harness harness(3);
+  const auto& producer = harness.make<schedule::Producer>(plugins::p2p_source_producer());
+  const TierBlocks::Tier in_gpu[] = {{"gpu", 10}}, in_cpu[] = {{"cpu", 3}};
+  const auto matches = harness.provide<PrefixMatch>("approx-prefix-cache-producer");
+  matches[0] = {.block_tokens = 64, .cached_blocks = 10, .cached_by_tier = TierBlocks{in_gpu}};
+  matches[1] = {.block_tokens = 64, .cached_blocks = 3, .cached_by_tier = TierBlocks{in_cpu}};
+  ASSERT_TRUE(producer.produce(harness.context));
+  harness.choose(0, 2);
+  ASSERT_TRUE(dynamic_cast<const schedule::PreRequest&>(producer).pre_request(harness.context));
+  const auto headers = harness.context.request_headers.fields();
+  ASSERT_EQ(headers.size(), 1u);
+  EXPECT_EQ(headers[0].value, "10.0.0.1:8000");
 }
 
 }  // namespace

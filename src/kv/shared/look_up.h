@@ -29,6 +29,7 @@ class LookUp final : redis::ReplyHandler {
   struct Meaning {
     size_t pod = 0;
     double weight = -1;  // below 0: nothing
+    uint32_t tier = 0;   // a bit; 0: one too many
   };
 
   void on_reply(const redis::Reply& reply) override;
@@ -37,6 +38,7 @@ class LookUp final : redis::ReplyHandler {
   void go_on();
   void take_block(const redis::Reply& reply);
   const Meaning& meaning_of(std::string_view field);
+  uint32_t bit_of(std::string_view tier);
 
   redis::Client& client_;
   const Weight& weight_;
@@ -51,7 +53,14 @@ class LookUp final : redis::ReplyHandler {
   size_t window_ = 0;            // keys that were last asked for
   size_t pending_ = 0;           // of them, without a reply
   std::vector<size_t> holders_;  // pods that have the chain so far
-  std::vector<double> best_;     // by pod: weight of the block at hand; below 0: it is not there
+  /// What a pod has of the block at hand, and of all blocks of the chain before.
+  struct Held {
+    double weight = -1;    // of the best tier; below 0: it is not there
+    uint32_t tiers = 0;    // bits
+    uint32_t lasting = 0;  // of the tiers that have had all
+  };
+  std::vector<Held> held_;          // by pod
+  std::vector<std::string> tiers_;  // names, by bit
   bool at_start_ = true;
   std::vector<Hit> hits_;
 };

@@ -68,20 +68,28 @@ TEST_F(LookUpTest, CountsLongestPrefixesByTheirBestTier) {
   exchange({1, 2, 3, 4}, fields({a, {"a", "cpu"}, c, {"stranger", "gpu"}}) +
                              fields({c, {"a", "disk"}, b}) + fields({{"c", "", true}, b}) +
                              fields({a, b}));
-  expect_hits({{1.5, 2}, {0, 0}, {0.8 + 0.8 + 1, 3}});
+  expect_hits({{1.5, 2, {{"gpu", 1}, {"cpu", 1}}}, {}, {0.8 + 0.8 + 1, 3, {{"cpu", 2}}}});
+}
+
+TEST_F(LookUpTest, CountsEachTierFromTheStart) {
+  ask({{1, 2}, {3}});
+  const Entry gpu{"a", "gpu"}, cpu{"a", "cpu"}, soon{"a", "", true};
+  exchange({1, 2}, fields({gpu, soon}) + fields({cpu, soon}));
+  exchange({3}, fields({cpu}));
+  expect_hits({{3 - 0.2, 3, {{"gpu", 1}, {"", 2}, {"cpu", 1}}}, {}, {}});
 }
 
 TEST_F(LookUpTest, PassesOverWhatIsNoEntry) {
   ask({{1}});
   exchange({1}, "*3\r\n$1\r\nx\r\n:5\r\n" + fields({{"a", "gpu", false, 3}}).substr(4));
-  expect_hits({{1, 1}, {}, {}});
+  expect_hits({{1, 1, {{"gpu", 1}}}, {}, {}});
 }
 
 TEST_F(LookUpTest, SumsSeveralChains) {
   ask({{1, 2}, {}, {7}});
   exchange({1, 2}, fields({{"a", "gpu"}}) + fields({{"a", "gpu"}}));
   exchange({7}, fields({{"a", "gpu"}, {"b", "gpu"}}));
-  expect_hits({{3, 3}, {1, 1}, {}});
+  expect_hits({{3, 3, {{"gpu", 3}}}, {1, 1, {{"gpu", 1}}}, {}});
 }
 
 TEST_F(LookUpTest, AsksOnByGrowingWindowsWhileSomebodyHasTheChain) {
@@ -94,7 +102,7 @@ TEST_F(LookUpTest, AsksOnByGrowingWindowsWhileSomebodyHasTheChain) {
   for (int i = 1; i < 256; ++i) replies += "*0\r\n";
   exchange(counting(256, 129), replies);
   exchange({5000}, "*0\r\n");
-  expect_hits({{129, 129}, {}, {}});
+  expect_hits({{129, 129, {{"gpu", 129}}}, {}, {}});
 }
 
 TEST_F(LookUpTest, FailsWithTheServer) {

@@ -36,7 +36,14 @@ int64_t cached_tokens(const PrefixMatch& match) {
   return match.cached_blocks * match.block_tokens;
 }
 
-/// Names, for an endpoint that has to process a prompt, another one that has most of it cached.
+/// What others can fetch: engines serve it from host memory. All that is cached, where tiers are
+/// not known.
+int64_t fetchable_tokens(const PrefixMatch& match) {
+  return match.cached_by_tier ? match.cached_by_tier->in("cpu") * match.block_tokens
+                              : cached_tokens(match);
+}
+
+/// Names, for an endpoint that has to process a prompt, another one that has most of it to give.
 class P2pSourceProducer final : public schedule::Producer, public schedule::PreRequest {
  public:
   P2pSourceProducer(Params p, const plugin::Context&) : params_(std::move(p)) {}
@@ -60,7 +67,7 @@ class P2pSourceProducer final : public schedule::Producer, public schedule::PreR
     const uint32_t computing = context.results[apart ? prefill_ : context.primary].targets[0];
     if (computing == source.candidate) return {};
     const auto matches = context.read(matches_);
-    if (cached_tokens(matches[source.candidate]) - cached_tokens(matches[computing]) >=
+    if (fetchable_tokens(matches[source.candidate]) - cached_tokens(matches[computing]) >=
         params_.delta_min)
       context.request_headers.set("x-kv-cache-source-host-port",
                                   context.candidates[source.candidate].endpoint->host_port());
@@ -73,15 +80,15 @@ class P2pSourceProducer final : public schedule::Producer, public schedule::PreR
     uint32_t candidate = 0;
   };
 
-  /// Among those that lack at most a block of the most that anyone has, one by the request's id,
+  /// Among those that lack at most a block of the most that anyone offers, one by the request's id,
   /// those with short queues more often.
   Source choose(const RequestContext& context) const {
     const auto matches = context.read(matches_);
     int64_t most = 0;
-    for (const auto& match : matches) most = std::max(most, cached_tokens(match));
+    for (const auto& match : matches) most = std::max(most, fetchable_tokens(match));
     if (most == 0) return {};
     const auto weight = [&](size_t i) {
-      const int64_t cached = cached_tokens(matches[i]);
+      const int64_t cached = fetchable_tokens(matches[i]);
       if (cached == 0 || cached + matches[i].block_tokens < most) return 0.0;
       const auto waiting = context.candidates[i].metrics.waiting_queue_size;
       return 1 / (1 + static_cast<double>(std::max<int64_t>(0, waiting)));

@@ -77,6 +77,24 @@ TEST_F(P2pSource, NamesNobodyWhereThereIsNothingToFetch) {
   EXPECT_EQ(source_for(1), "");  // it has it itself
 }
 
+/// Of what the precise cache tells, host memory alone is for others.
+TEST_F(P2pSource, CountsWhatIsInHostMemoryWhereTiersAreKnown) {
+  configure("{minCachedTokenDelta: 128}");
+  using schedule::TierBlocks;
+  const TierBlocks::Tier much[] = {{"gpu", 10}}, some[] = {{"cpu", 4}, {"gpu", 1}};
+  request({10, 4, 2});
+  const auto matches = harness_.provide<PrefixMatch>("approx-prefix-cache-producer");
+  matches[0] = {.block_tokens = 64, .cached_blocks = 10, .cached_by_tier = TierBlocks{much}};
+  matches[1] = {.block_tokens = 64, .cached_blocks = 4, .cached_by_tier = TierBlocks{some}};
+  matches[2] = {.block_tokens = 64, .cached_blocks = 2, .cached_by_tier = TierBlocks{}};
+  EXPECT_TRUE(producer_->produce(harness_.context));
+  EXPECT_EQ(source_for(2), "10.0.0.1:8000");
+  matches[2].cached_blocks = 3;  // in whatever tier: it need not fetch them
+  EXPECT_EQ(source_for(2), "10.0.0.1:8000") << "of the first try";
+  harness_.context.request_headers.clear();
+  EXPECT_EQ(source_for(2), "");
+}
+
 TEST_F(P2pSource, AsksForAGain) {
   configure("{minCachedTokenDelta: 128}");
   request({9, 10, 0});

@@ -39,6 +39,7 @@ class PreciseCache final : public fleet::MembershipListener {
   void on_removed(const fleet::EndpointPtr& endpoint) override;
 
   const kv::BlockKeys& keys() const { return keys_; }
+  const TierNames& tiers() const { return tiers_; }
   PreciseFeed& feed() { return feed_; }
   /// What `holders` have of the chain. Counts a look-up. Requires: `hits` is zeroed.
   void match(std::span<const uint64_t> chain, std::span<const kv::Holder> holders,

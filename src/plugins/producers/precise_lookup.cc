@@ -25,6 +25,60 @@ std::vector<kv::Extra> extras_of(const request::RequestView& request, const requ
   return kv::request_extras(items, request.cache_salt, prompt.token_ids.size(), block_tokens);
 }
 
+/// By n: how many of the first n blocks have a part of an image, audio or video in them.
+std::span<const int64_t> media_until(Arena& arena, const request::Prompt& prompt,
+                                     size_t block_tokens, size_t blocks) {
+  const auto open = arena.array<int64_t>(blocks + 1);  // items, from a block on
+  for (const auto& media : prompt.media) {
+    if (media.length == 0 || media.offset / block_tokens >= blocks) continue;
+    ++open[media.offset / block_tokens];
+    --open[std::min(blocks, (size_t{media.offset} + media.length - 1) / block_tokens + 1)];
+  }
+  const auto until = arena.array<int64_t>(blocks + 1);
+  int64_t here = 0;
+  for (size_t block = 0; block < blocks; ++block) {
+    here += open[block];
+    until[block + 1] = until[block] + (here > 0);
+  }
+  return until;
+}
+
+void add(kv::PrefixHit& sum, const kv::PrefixHit& hit) {
+  sum.score += hit.score;
+  sum.blocks += hit.blocks;
+  sum.speculative_blocks += hit.speculative_blocks;
+  for (size_t tier = 0; tier < hit.blocks_by_tier.size(); ++tier)
+    sum.blocks_by_tier[tier] += hit.blocks_by_tier[tier];
+}
+
+using Tiers = ArenaList<schedule::TierBlocks::Tier>;
+
+Tiers tiers_of(Arena& arena, const kv::PrefixHit& hit, const TierNames& names) {
+  Tiers tiers(arena);
+  for (uint8_t tier = 0; tier < hit.blocks_by_tier.size(); ++tier)
+    if (hit.blocks_by_tier[tier] != 0)
+      tiers.push_back({names.name(tier), hit.blocks_by_tier[tier]});
+  if (hit.speculative_blocks != 0)
+    tiers.push_back({schedule::TierBlocks::kSpeculative, hit.speculative_blocks});
+  return tiers;
+}
+
+/// The most of what is known here and what the shared index says, tier by tier.
+schedule::TierBlocks join(Arena& arena, const schedule::TierBlocks& known,
+                          std::span<const kv_shared::Hit::Tier> more) {
+  Tiers tiers(arena);
+  tiers.append(known.tiers);
+  for (const auto& [medium, blocks] : more) {
+    const auto name = medium.empty() ? schedule::TierBlocks::kSpeculative : medium;
+    const auto at = std::ranges::find(tiers.view(), name, &schedule::TierBlocks::Tier::name);
+    if (at == tiers.view().end())
+      tiers.push_back({arena.copy(name), blocks});
+    else
+      at->blocks = std::max<int64_t>(at->blocks, blocks);
+  }
+  return {tiers.view()};
+}
+
 }  // namespace
 
 void PreciseLookup::wire(schedule::Wiring& wiring) {
@@ -48,7 +102,7 @@ PreciseLookup::Chain PreciseLookup::chain_of(RequestContext& context,
 schedule::Progress PreciseLookup::produce(RequestContext& context) const {
   auto& chains = context.slot(chains_);
   if (chains.ticket != 0) {
-    take(chains);
+    take(context, chains);
     return schedule::Progress::kDone;
   }
   chains = {};
@@ -64,27 +118,42 @@ schedule::Progress PreciseLookup::produce(RequestContext& context) const {
   chains.of_prompts = of_prompts;
   cache_->expire();
 
+  chains.matches = context.write(matches_);
+  std::ranges::fill(
+      chains.matches,
+      schedule::PrefixMatch{.total_blocks = total,
+                            .block_tokens = static_cast<int64_t>(cache_->keys().block_tokens())});
+  if (prompts.size() == 1 && !prompts[0].media.empty())
+    chains.media_until =
+        media_until(context.arena, prompts[0], cache_->keys().block_tokens(), of_prompts[0].size());
+  match(context, chains);
+  return ask(context, chains) ? schedule::Progress::kSuspended : schedule::Progress::kDone;
+}
+
+void PreciseLookup::match(RequestContext& context, Chains& chains) const {
   const size_t n = context.candidates.size();
   const auto holders = context.arena.array<kv::Holder>(n);
   for (size_t i = 0; i < n; ++i) holders[i] = holder(context.candidates[i]);
-  const auto matches = context.write(matches_);
-  std::ranges::fill(
-      matches,
-      schedule::PrefixMatch{.total_blocks = total,
-                            .block_tokens = static_cast<int64_t>(cache_->keys().block_tokens())});
+  const auto sums = context.arena.array<kv::PrefixHit>(n);
   const auto hits = context.arena.array<kv::PrefixHit>(n);
-  for (const Chain chain : of_prompts) {
+  for (const Chain chain : chains.of_prompts) {
     if (chain.empty()) continue;
     std::ranges::fill(hits, kv::PrefixHit{});
     cache_->match(chain, holders, hits);
-    for (size_t i = 0; i < n; ++i) {
-      matches[i].match_blocks += hits[i].score;
-      matches[i].cached_blocks += hits[i].blocks;
-    }
+    for (size_t i = 0; i < n; ++i) add(sums[i], hits[i]);
   }
-  for (auto& match : matches) match.match_blocks = std::trunc(match.match_blocks);
-  chains.matches = matches;
-  return ask(context, chains) ? schedule::Progress::kSuspended : schedule::Progress::kDone;
+  for (size_t i = 0; i < n; ++i) {
+    auto& match = chains.matches[i];
+    match.match_blocks = std::trunc(sums[i].score);
+    match.cached_blocks = sums[i].blocks;
+    match.cached_by_tier = {tiers_of(context.arena, sums[i], cache_->tiers()).view()};
+    note_media(chains, match);
+  }
+}
+
+void PreciseLookup::note_media(const Chains& chains, schedule::PrefixMatch& match) {
+  if (!chains.media_until.empty())
+    match.cached_media_blocks = chains.media_until[static_cast<size_t>(match.cached_blocks)];
 }
 
 bool PreciseLookup::ask(RequestContext& context, Chains& chains) const {
@@ -100,7 +169,7 @@ bool PreciseLookup::ask(RequestContext& context, Chains& chains) const {
   return ticket.has_value();
 }
 
-void PreciseLookup::take(Chains& chains) const {
+void PreciseLookup::take(RequestContext& context, Chains& chains) const {
   const auto answer = cache_->shared()->take(std::exchange(chains.ticket, 0));
   if (!answer) return;
   for (size_t i = 0; i < answer->size(); ++i) {
@@ -108,6 +177,8 @@ void PreciseLookup::take(Chains& chains) const {
     auto& match = chains.matches[i];
     match.match_blocks = std::max(match.match_blocks, std::trunc(hit.score));
     match.cached_blocks = std::max<int64_t>(match.cached_blocks, hit.blocks);
+    match.cached_by_tier = join(context.arena, *match.cached_by_tier, hit.tiers);
+    note_media(chains, match);
   }
 }
 

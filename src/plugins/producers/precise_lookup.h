@@ -41,14 +41,18 @@ class PreciseLookup {
   struct Chains {
     std::span<const Chain> of_prompts;
     std::span<schedule::PrefixMatch> matches;  // by candidate
-    uint64_t ticket = 0;                       // of the question to the shared index under way
+    /// How many of the first n blocks have media in them, by n; empty: none, or several prompts.
+    std::span<const int64_t> media_until;
+    uint64_t ticket = 0;  // of the question to the shared index under way
   };
 
   Chain chain_of(schedule::RequestContext& context, const request::Prompt& prompt) const;
+  void match(schedule::RequestContext& context, Chains& chains) const;
+  static void note_media(const Chains& chains, schedule::PrefixMatch& match);
   /// Whether the shared index is asked, if there is one.
   bool ask(schedule::RequestContext& context, Chains& chains) const;
   /// Takes over what the shared index knows of more.
-  void take(Chains& chains) const;
+  void take(schedule::RequestContext& context, Chains& chains) const;
   void expect(const schedule::RequestContext& context, uint16_t profile) const;
 
   const std::shared_ptr<PreciseCache> cache_;

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <map>
+
 namespace llmd::plugins {
 
 const plugin::Descriptor& precise_prefix_cache_producer();
@@ -17,6 +19,7 @@ namespace {
 
 using kv_events::Event;
 using schedule::PrefixMatch;
+using schedule::TierBlocks;
 using schedule::testing::Harness;
 using testing::TokenRequest;
 using namespace std::chrono_literals;
@@ -72,6 +75,14 @@ class PreciseProducer : public ::testing::Test {
     const auto matches = produce();
     return matches.empty() ? PrefixMatch{} : matches[endpoint];
   }
+  using Tiers = std::map<std::string_view, int64_t>;
+  Tiers tiers_of(size_t endpoint, std::vector<uint32_t> prompts, std::string_view model = "m") {
+    Tiers tiers;
+    const auto match = match_of(endpoint, std::move(prompts), model);
+    if (match.cached_by_tier)
+      for (const auto& [tier, blocks] : match.cached_by_tier->tiers) tiers[tier] = blocks;
+    return tiers;
+  }
   void send_to(uint32_t target, std::vector<uint32_t> prompts) {
     TokenRequest request(harness_, std::move(prompts));
     produce();
@@ -103,8 +114,12 @@ TEST_F(PreciseProducer, MatchesWhatEndpointsSay) {
   configure();
   say(0, 32);
   say(1, 64);
-  const PrefixMatch wanted{
-      .match_blocks = 2, .total_blocks = 3, .block_tokens = 16, .cached_blocks = 2};
+  const TierBlocks::Tier in_gpu[] = {{"gpu", 2}};
+  const PrefixMatch wanted{.match_blocks = 2,
+                           .total_blocks = 3,
+                           .block_tokens = 16,
+                           .cached_blocks = 2,
+                           .cached_by_tier = TierBlocks{in_gpu}};
   EXPECT_EQ(match_of(0, {50}), wanted);
   EXPECT_EQ(match_of(1, {50}).match_blocks, 3);
   say(1, 64, "gpu", false);
@@ -130,6 +145,54 @@ TEST_F(PreciseProducer, TruncatesWhatTiersWeigh) {
     EXPECT_EQ(match.match_blocks, weighed) << blocks;
     EXPECT_EQ(match.cached_blocks, blocks);
   }
+}
+
+/// Spec 05 §12, V4.
+TEST_F(PreciseProducer, TellsInWhichTierBlocksAre) {
+  configure("speculativeIndexing: true");
+  say(0, 32);
+  EXPECT_EQ(tiers_of(0, {32}), (Tiers{{"gpu", 2}}));
+  say(0, 32, "cpu");
+  EXPECT_EQ(tiers_of(0, {32}), (Tiers{{"cpu", 2}, {"gpu", 2}}));
+  say(0, 32, "gpu", false);
+  say(0, 16, "gpu");
+  EXPECT_EQ(match_of(0, {32}).match_blocks, 1);
+  EXPECT_EQ(match_of(0, {32}).cached_blocks, 2);
+  EXPECT_EQ(tiers_of(0, {32}), (Tiers{{"cpu", 2}, {"gpu", 1}}));
+  EXPECT_EQ(tiers_of(0, {32, 16}), (Tiers{{"cpu", 3}, {"gpu", 2}})) << "of two prompts";
+
+  send_to(1, {32});
+  say(1, 16);
+  EXPECT_EQ(tiers_of(1, {32}), (Tiers{{"gpu", 1}, {"speculative", 2}}));
+  EXPECT_EQ(tiers_of(1, {16}, "other"), Tiers());
+  EXPECT_TRUE(match_of(1, {16}, "other").cached_by_tier) << "none, and that is known";
+}
+
+TEST_F(PreciseProducer, CountsCachedBlocksWithMedia) {
+  configure();
+  say(0, 48);
+  std::vector<request::MediaHash> media = {{.offset = 70, .length = 1},
+                                           {.offset = 15, .length = 2},
+                                           {.offset = 20, .length = 9},
+                                           {.offset = 40, .length = 0},
+                                           {.offset = 4'000'000'000, .length = 4'000'000'000}};
+  const auto counted = [&](std::vector<uint32_t> prompts) {
+    TokenRequest request(harness_, std::move(prompts));
+    std::vector<request::Prompt> with_media(request.view.prompts.begin(),
+                                            request.view.prompts.end());
+    for (auto& prompt : with_media) prompt.media = media;
+    request.view.prompts = with_media;
+    const auto matches = produce();
+    return std::pair(matches[0].cached_media_blocks, matches[1].cached_media_blocks);
+  };
+  // Blocks 0, 1 and 4; of these 0 and 1 are within the three that are cached.
+  EXPECT_EQ(counted({80}), std::pair(std::optional<int64_t>(2), std::optional<int64_t>(0)));
+  EXPECT_EQ(counted({16}).first, 1);
+  EXPECT_EQ(counted({80, 16}).first, std::nullopt) << "several prompts";
+  media = {{.length = UINT32_MAX}};
+  EXPECT_EQ(counted({80}).first, 3);
+  media.clear();
+  EXPECT_EQ(counted({80}).first, std::nullopt);
 }
 
 TEST_F(PreciseProducer, WeighsTiersAsConfigured) {

@@ -1,18 +1,43 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string_view>
 
 /// Attribute value types shared between plugins (spec 02 §3.2). Keys are "Type/producer instance
 /// name".
 namespace llmd::schedule {
 
+/// Blocks of the prompts that an endpoint has by tier: from the start without a gap in that tier.
+struct TierBlocks {
+  /// That of blocks which an engine is expected to have, whatever their medium.
+  static constexpr std::string_view kSpeculative = "speculative";
+  struct Tier {
+    std::string_view name;  // of the medium, in small letters
+    int64_t blocks = 0;     // more than 0
+    bool operator==(const Tier&) const = default;
+  };
+  std::span<const Tier> tiers;
+
+  int64_t in(std::string_view tier) const {
+    const auto at = std::ranges::find(tiers, tier, &Tier::name);
+    return at == tiers.end() ? 0 : at->blocks;
+  }
+  bool operator==(const TierBlocks& other) const { return std::ranges::equal(tiers, other.tiers); }
+};
+
 struct PrefixMatch {
   static constexpr const char* kKey = "PrefixCacheMatchInfoDataKey";
   double match_blocks = 0;   // tier-weighted where tiers are known
   int64_t total_blocks = 0;  // of the request, over all its prompts
   int64_t block_tokens = 0;
-  int64_t cached_blocks = 0;  // unweighted
+  int64_t cached_blocks = 0;                 // unweighted
+  std::optional<TierBlocks> cached_by_tier;  // absent where tiers are not known
+  /// Of cached_blocks, those with a part of an image, audio or video; absent without such or when
+  /// there are several prompts.
+  std::optional<int64_t> cached_media_blocks;
   bool operator==(const PrefixMatch&) const = default;
 };
 

@@ -37,6 +37,13 @@ struct Question {
 struct Hit {
   double score = 0;     // of the best tier's weight, along each chain from its start without a gap
   uint32_t blocks = 0;  // in any tier
+  /// The same in one tier; "" of speculative ones.
+  struct Tier {
+    std::string name;
+    uint32_t blocks = 0;
+    bool operator==(const Tier&) const = default;
+  };
+  std::vector<Tier> tiers;  // those with blocks, in no order
 
   bool operator==(const Hit&) const = default;
 };
