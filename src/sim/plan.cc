@@ -127,8 +127,11 @@ Result<std::vector<EndpointPlan>> plan_endpoints(const Settings& settings) {
                                          : ranks > 1 ? static_cast<int32_t>(rank)
                                                      : -1;
         const uint64_t own = single_rank ? static_cast<uint64_t>(server.data_parallel_rank) : rank;
-        LLMD_TRY(place_events(plan.config.kv_events, offset + own - rank, own, plan.address,
-                              by_address));
+        const uint64_t events_offset = offset + own - rank;
+        LLMD_TRY(place_events(plan.config.kv_events, events_offset, own, plan.address, by_address));
+        const auto& events = plan.config.kv_events;
+        if (events.bind && !events.endpoint.ends_with(":0"))
+          plan.events_offset = static_cast<uint32_t>(events_offset);
         plans.push_back(std::move(plan));
       }
     }
@@ -137,12 +140,19 @@ Result<std::vector<EndpointPlan>> plan_endpoints(const Settings& settings) {
   return plans;
 }
 
+/// Routers look for the KV events of NAME-rank-N at N ports further than for those of others.
+std::string name_in_file(const EndpointPlan& plan) {
+  return plan.events_offset == 0 ? plan.name
+                                 : fmt::format("{}-rank-{}", plan.name, plan.events_offset);
+}
+
 std::string endpoints_file(std::span<const EndpointPlan> plans) {
   std::string text = "endpoints:\n";
   for (const EndpointPlan& plan : plans) {
     const bool any = plan.address == "0.0.0.0";
-    text += fmt::format("- name: {}\n  namespace: default\n  address: {}\n  port: \"{}\"\n",
-                        json_string(plan.name), any ? "127.0.0.1" : plan.address, plan.port);
+    text +=
+        fmt::format("- name: {}\n  namespace: default\n  address: {}\n  port: \"{}\"\n",
+                    json_string(name_in_file(plan)), any ? "127.0.0.1" : plan.address, plan.port);
     if (plan.config.secure()) text += "  scheme: https\n";
     if (plan.labels.empty()) continue;
     text += "  labels:\n";

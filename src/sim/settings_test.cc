@@ -240,6 +240,29 @@ TEST(Settings, WritesAnEndpointsFileThatDiscoveryReads) {
   EXPECT_EQ(items[1].find("address")->text, "127.0.0.1");
 }
 
+TEST(Settings, NamesServersInTheFileByThePortOfTheirEvents) {
+  const Sources s;
+  const auto names = [&](std::vector<std::string> args) {
+    args.insert(args.end(), {"--model", "m", "--enable-kvcache"});
+    std::vector<std::string> out;
+    const auto settings = s.parse(args);
+    const auto file = codec::parse_yaml(endpoints_file(*plan_endpoints(*settings)), "out");
+    for (const auto& item : file->find("endpoints")->items) out.push_back(item.find("name")->text);
+    return out;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names({"--replicas", "3", "--zmq-endpoint", "tcp://*:5557"}),
+            (Names{"sim-0", "sim-1-rank-1", "sim-2-rank-2"}));
+  EXPECT_EQ(
+      names({"--replicas", "2", "--data-parallel-size", "2", "--zmq-endpoint", "tcp://*:5557"}),
+      (Names{"sim-0", "sim-1-rank-1", "sim-2-rank-2", "sim-3-rank-3"}));
+  EXPECT_EQ(names({"--address-range", "127.0.1.1-127.0.1.2", "--zmq-endpoint", "tcp://*:5557"}),
+            (Names{"sim-0", "sim-1"}));
+  for (const auto* elsewhere : {"tcp://epp:5557", "tcp://*:0"})
+    EXPECT_EQ(names({"--replicas", "2", "--zmq-endpoint", elsewhere}), (Names{"sim-0", "sim-1"}));
+  EXPECT_EQ(names({"--replicas", "2"}), (Names{"sim-0", "sim-1"}));
+}
+
 TEST(Options, HelpNamesEveryOne) {
   const std::string help = help_text();
   for (const Option& option : options())

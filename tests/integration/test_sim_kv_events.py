@@ -174,11 +174,10 @@ schedulingProfiles: [{{name: default, plugins: [{{pluginRef: prefix-cache-scorer
 def fleet(lab, tmp_path):
     """Two simulated servers and, by the plugins that provide tokens, a router that hears their events."""
     events_port = free_ports(2)
-    sim = lab.sim(replicas=2, enable_kvcache=True, block_size=BLOCK, kv_events_format="map", zmq_bind=True,
-                  zmq_endpoint=f"tcp://127.0.0.1:{events_port}")
     file = tmp_path / "endpoints.yaml"
-    file.write_text("endpoints:\n" + "".join(
-        f'- {{name: sim-rank-{i}, address: 127.0.0.1, port: "{port}"}}\n' for i, port in enumerate(sim.ports)))
+    sim = lab.sim(replicas=2, enable_kvcache=True, block_size=BLOCK, kv_events_format="map", zmq_bind=True,
+                  zmq_endpoint=f"tcp://127.0.0.1:{events_port}", endpoints_out=file)
+    eventually("the servers are in the file", file.exists)
 
     def start(tokens=lambda url: ""):
         router = lab.router(config_text=precise(file, events_port, tokens(sim.urls[0])))

@@ -281,6 +281,7 @@ TEST(PodLink, GoesOnAfterSilenceInsteadOfAnAnswer) {
   engine.publish(true);
   engine.publish();
   ASSERT_TRUE(bench.until([&] { return bench.replays_left < kReplaysMax; }));
+  EXPECT_TRUE(bench.page_has("kv_cache_events_pool_queue_depth 1"));
   for (int attempt = 0; attempt < PodLink::kAttemptsMax; ++attempt) {
     EXPECT_EQ(bench.notes.lines().size(), 2u);
     bench.clock.advance(PodLink::kAnswerPause + std::chrono::milliseconds(2));
@@ -290,6 +291,7 @@ TEST(PodLink, GoesOnAfterSilenceInsteadOfAnAnswer) {
   EXPECT_EQ(bench.notes.lines(),
             (Lines{"10.0.0.1:8000 joined", removed(100), "10.0.0.1:8000 lost 1", removed(102)}));
   EXPECT_EQ(bench.replays_left, kReplaysMax);
+  EXPECT_TRUE(bench.page_has("kv_cache_events_pool_queue_depth 0"));
   EXPECT_TRUE(bench.page_has("operation=\"replay-no-progress\""));
   EXPECT_TRUE(
       bench.page_has("llmd_kv_event_batches_lost_total{pod_identifier=\"10.0.0.1:8000\"} 1"));

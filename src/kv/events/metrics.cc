@@ -29,6 +29,12 @@ const Definition kThreads = {"llm_d_epp_kv_cache_events_pool_capacity",
                              {},
                              {},
                              {}};
+const Definition kWaiting = {"llm_d_epp_kv_cache_events_pool_queue_depth",
+                             Kind::kGauge,
+                             "Messages with KV events that wait for missed ones before them.",
+                             {},
+                             {},
+                             {}};
 const Definition kMessages = counter_of("llm_d_epp_kv_cache_events_messages_received_total",
                                         "Messages with KV events.", {kPod});
 const Definition kReconnections =
@@ -63,6 +69,7 @@ metric::Counter labelled(metric::Registry& registry, const Definition& definitio
 SubscriberMetrics::SubscriberMetrics(metric::Registry& registry)
     : subscribers(registry.family(kSubscribers).gauge({})),
       threads(registry.family(kThreads).gauge({})),
+      waiting(registry.family(kWaiting).gauge({})),
       stored(labelled(registry, kEvents, "stored")),
       removed(labelled(registry, kEvents, "removed")),
       cleared(labelled(registry, kEvents, "cleared")),

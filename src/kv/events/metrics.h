@@ -27,6 +27,7 @@ class SubscriberMetrics {
 
   metric::Gauge subscribers;
   metric::Gauge threads;
+  metric::Gauge waiting;                     // messages; those that wait in sockets are not seen
   metric::Counter stored, removed, cleared;  // events
   metric::Counter unknown, malformed;        // events left out
   metric::Counter bad_frames, bad_batches;   // messages left out

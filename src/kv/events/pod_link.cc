@@ -55,6 +55,7 @@ PodLink::PodLink(LinkContext context, const PublisherSpec& spec)
       connections_(context.zmq, ZMQ_PAIR) {}
 
 PodLink::~PodLink() {
+  if (held_) context_.stream.metrics.waiting.add(-1);
   if (in_budget_) ++context_.replays_left;
 }
 
@@ -104,6 +105,7 @@ void PodLink::take_live(ZmqMessage message) {
   }
   if (stream_.live(*read) != Action::kReplay) return;
   held_ = std::move(message);
+  context_.stream.metrics.waiting.add(1);
   begin_replay();
 }
 
@@ -179,6 +181,7 @@ void PodLink::end_replay(bool complete) {
   if (held_) {
     ZmqMessage message = std::move(*held_);
     held_.reset();
+    context_.stream.metrics.waiting.add(-1);
     take_live(std::move(message));
   }
   if (!stream_.replaying() && live_watch_) live_watch_->wake();

@@ -1,8 +1,9 @@
 #include "precise_cache.h"
 
+#include "shared_cell.h"
+
 #include "base/log.h"
 #include "base/text.h"
-#include "metric/buckets.h"
 
 #include <fmt/format.h>
 
@@ -19,13 +20,11 @@ using metric::Kind;
 constexpr size_t kDumpMax = 100;
 /// For which an endpoint that is not trusted is believed to hold what it was sent.
 constexpr Nanos kApproximateTtl = std::chrono::minutes(1);
-/// Beyond every registry's: the threads that apply events share a cell.
-constexpr size_t kSharedCell = size_t{1} << 32;
 
 Definition family(Kind kind, std::string_view name, std::string_view help,
-                  std::string_view twin = {}, std::span<const double> buckets = {}) {
+                  std::string_view twin = {}) {
   Definition definition{
-      .name = name, .kind = kind, .help = help, .labels = {}, .buckets = buckets, .twins = {}};
+      .name = name, .kind = kind, .help = help, .labels = {}, .buckets = {}, .twins = {}};
   if (!twin.empty()) definition.twins = {{twin}};
   return definition;
 }
@@ -36,25 +35,6 @@ Definition skipped(std::string_view name, std::string_view help) {
   return definition;
 }
 
-const Definition kAdmissions =
-    family(Kind::kCounter, "llm_d_epp_kv_cache_index_admissions_total",
-           "Blocks that engines reported as stored.", "kvcache_index_admissions_total");
-const Definition kEvictions =
-    family(Kind::kCounter, "llm_d_epp_kv_cache_index_evictions_total",
-           "Blocks that engines reported as removed.", "kvcache_index_evictions_total");
-const Definition kLookups =
-    family(Kind::kCounter, "llm_d_epp_kv_cache_index_lookup_requests_total",
-           "Prompts that were looked up.", "kvcache_index_lookup_requests_total");
-const Definition kHits = family(Kind::kCounter, "llm_d_epp_kv_cache_index_lookup_hits_total",
-                                "Blocks of prompts that their best endpoint held from the start.",
-                                "kvcache_index_lookup_hits_total");
-const Definition kMaxHits =
-    family(Kind::kCounter, "llm_d_epp_kv_cache_index_max_pod_hit_count_total",
-           "The same as llm_d_epp_kv_cache_index_lookup_hits_total.",
-           "kvcache_index_max_pod_hit_count_total");
-const Definition kLatency =
-    family(Kind::kHistogram, "llm_d_epp_kv_cache_index_lookup_latency_seconds",
-           "Duration of look-ups.", "kvcache_index_lookup_latency_seconds", metric::buckets::kDef);
 const Definition kSuppressed =
     family(Kind::kCounter, "llm_d_epp_kv_cache_events_dedup_removed_hashes_suppressed_total",
            "Removed blocks of which another copy stays.",
@@ -76,18 +56,14 @@ const Definition kBlocks =
     family(Kind::kGauge, "llmd_kv_index_blocks", "Different blocks that endpoints hold.");
 const Definition kBytes = family(Kind::kGauge, "llmd_kv_index_bytes", "Memory of the index.");
 
-FeedMetrics feed_metrics(metric::Registry& registry, bool with_index) {
-  FeedMetrics m{.suppressed = registry.family(kSuppressed).counter({}),
-                .forwarded = registry.family(kForwarded).counter({}),
-                .orphans = registry.family(kOrphans).counter({}),
-                .unknown_pods = registry.family(kUnknownPods).counter({}),
-                .skipped_stores = &registry.family(kSkippedStores),
-                .skipped_removals = &registry.family(kSkippedRemovals)};
-  if (with_index) {
-    m.stored = registry.family(kAdmissions).counter({});
-    m.removed = registry.family(kEvictions).counter({});
-  }
-  return m;
+FeedMetrics feed_metrics(metric::Registry& registry, IndexCounts* index) {
+  return {.index = index,
+          .suppressed = registry.family(kSuppressed).counter({}),
+          .forwarded = registry.family(kForwarded).counter({}),
+          .orphans = registry.family(kOrphans).counter({}),
+          .unknown_pods = registry.family(kUnknownPods).counter({}),
+          .skipped_stores = &registry.family(kSkippedStores),
+          .skipped_removals = &registry.family(kSkippedRemovals)};
 }
 
 /// N of an endpoint that is called NAME-rank-N; else 0.
@@ -121,20 +97,6 @@ struct LastCache {
 
 }  // namespace
 
-/// Of look-ups; handles that are not made write nothing.
-struct PreciseCache::Metrics {
-  Metrics(metric::Registry& registry, bool enabled) : on(enabled) {
-    if (!on) return;
-    lookups = registry.family(kLookups).counter({});
-    hits = registry.family(kHits).counter({});
-    max_hits = registry.family(kMaxHits).counter({});
-    latency = registry.family(kLatency).histogram({});
-  }
-  const bool on;
-  metric::Counter lookups, hits, max_hits;
-  metric::Histogram latency;
-};
-
 std::shared_ptr<PreciseCache> PreciseCache::of(const PreciseParams& params, std::string settings,
                                                const plugin::Context& context) {
   const auto last = context.state.get<LastCache>(context.name, [] { return new LastCache; });
@@ -151,17 +113,19 @@ PreciseCache::PreciseCache(const PreciseParams& params, const plugin::Context& c
     : params_(params),
       registry_(context.metrics),
       clock_(context.clock),
-      metrics_(std::make_unique<Metrics>(registry_, params.indexer.index.metrics)),
+      counts_(params.indexer.index.metrics ? std::make_unique<IndexCounts>(registry_) : nullptr),
       tiers_(params.indexer.tiers),
       keys_(params.algorithm, params.tokens.hash_seed,
             static_cast<size_t>(params.tokens.block_tokens)),
       index_({.blocks_max = static_cast<size_t>(params.indexer.index.in_memory.size),
               .bytes_max = params.bytes_max},
              tiers_, shared_index(params, registry_, tiers_)),
-      feed_(index_, tiers_, keys_, feed_metrics(registry_, metrics_->on)),
+      feed_(index_, tiers_, keys_, feed_metrics(registry_, counts_.get())),
       approximate_(index_, kApproximateTtl),
       promises_(registry_),
       before_(std::move(before)) {
+  if (const auto every = params.indexer.index.logging_interval; counts_ && every > Nanos(0))
+    beat_ = std::make_unique<IndexBeat>(*counts_, every, clock_);
   if (params.speculative) speculative_ = std::make_unique<SpeculativeBlocks>(index_, params.ttl);
   collector_ = registry_.on_collect([this, blocks = registry_.family(kBlocks).gauge({}),
                                      bytes = registry_.family(kBytes).gauge({})] {
@@ -237,15 +201,10 @@ void PreciseCache::on_removed(const fleet::EndpointPtr& endpoint) {
 
 void PreciseCache::match(std::span<const uint64_t> chain, std::span<const kv::Holder> holders,
                          std::span<kv::PrefixHit> hits) const {
-  if (!metrics_->on) return index_.match(chain, holders, hits);
+  if (!counts_) return index_.match(chain, holders, hits);
   const TimePoint before = clock_.now();
   index_.match(chain, holders, hits);
-  metrics_->latency.observe(seconds(clock_.now() - before));
-  uint32_t longest = 0;
-  for (const auto& hit : hits) longest = std::max(longest, hit.blocks);
-  metrics_->lookups.add();
-  metrics_->hits.add(longest);
-  metrics_->max_hits.add(longest);
+  counts_->looked_up(longest(hits), clock_.now() - before);
 }
 
 void PreciseCache::expect(const fleet::Endpoint& endpoint, std::span<const uint64_t> chain) {

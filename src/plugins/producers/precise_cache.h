@@ -1,5 +1,6 @@
 #pragma once
 
+#include "index_counts.h"
 #include "precise_feed.h"
 #include "precise_params.h"
 #include "precise_store.h"
@@ -12,12 +13,20 @@
 #include "kv_events/subscriber.h"
 #include "plugin/registry.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 
 namespace llmd::plugins {
+
+/// Of what endpoints hold of a chain, the most.
+inline uint32_t longest(std::span<const kv::PrefixHit> hits) {
+  uint32_t most = 0;
+  for (const auto& hit : hits) most = std::max(most, hit.blocks);
+  return most;
+}
 
 /// What endpoints hold by their own account: the index, the feed that fills it, and who is listened
 /// to. Lives as long as a configuration uses it; the next one goes on with it when its parameters
@@ -64,8 +73,6 @@ class PreciseCache final : public fleet::MembershipListener {
   std::string dump() const;
 
  private:
-  struct Metrics;
-
   std::string id_of(const kv::Holder& holder) const;
   void listen() LLMD_REQUIRES(mutex_);
   void stop();
@@ -73,7 +80,7 @@ class PreciseCache final : public fleet::MembershipListener {
   const PreciseParams params_;
   metric::Registry& registry_;
   const Clock& clock_;
-  const std::unique_ptr<const Metrics> metrics_;
+  const std::unique_ptr<IndexCounts> counts_;  // null unless the parameters ask for them
   TierNames tiers_;
   const kv::BlockKeys keys_;
   PreciseStore index_;
@@ -82,6 +89,7 @@ class PreciseCache final : public fleet::MembershipListener {
   SpeculativeBlocks approximate_;                   // of endpoints that are not trusted
   PromiseBook promises_;
   std::shared_ptr<void> collector_;
+  std::unique_ptr<IndexBeat> beat_;  // null unless the parameters ask for it
 
   mutable Mutex mutex_;
   std::weak_ptr<PreciseCache> before_ LLMD_GUARDED_BY(mutex_);

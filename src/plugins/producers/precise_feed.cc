@@ -142,12 +142,11 @@ class PreciseFeed::View {
   void remove(const Event& event) {
     engine_keys_.clear();
     for (const uint64_t block : event.blocks) engine_keys_.push_back(engine_key(block));
-    const auto all = static_cast<double>(event.blocks.size());
-    const auto copies =
-        static_cast<double>(feed_.index_.remove(*holder_, place_of(event), engine_keys_));
-    feed_.metrics_.removed.add(all);
-    feed_.metrics_.suppressed.add(copies);
-    feed_.metrics_.forwarded.add(std::max(0.0, all - copies));
+    const size_t all = event.blocks.size();
+    const size_t copies = feed_.index_.remove(*holder_, place_of(event), engine_keys_);
+    if (auto* const index = feed_.metrics_.index) index->removed(all);
+    feed_.metrics_.suppressed.add(static_cast<double>(copies));
+    feed_.metrics_.forwarded.add(static_cast<double>(all - std::min(all, copies)));
   }
 
   /// Blocks without their tokens: known ones are in a further medium.
@@ -161,7 +160,7 @@ class PreciseFeed::View {
     if (request_keys_.empty()) return;
     feed_.index_.store(
         {.holder = *holder_, .place = place_of(event), .keys = request_keys_, .engine_keys = {}});
-    feed_.metrics_.stored.add(static_cast<double>(request_keys_.size()));
+    count_stored();
   }
 
   void store(const Event& event) {
@@ -184,8 +183,12 @@ class PreciseFeed::View {
                           .parent = span->parent,
                           .keys = request_keys_,
                           .engine_keys = span->engine_keys.first(used)});
-    feed_.metrics_.stored.add(static_cast<double>(blocks));
+    count_stored();
     keep_partials(*span);
+  }
+
+  void count_stored() const {
+    if (auto* const index = feed_.metrics_.index) index->stored(request_keys_.size());
   }
 
   /// Where the event's blocks go on; nothing when their parent is not known.

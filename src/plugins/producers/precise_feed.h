@@ -1,5 +1,6 @@
 #pragma once
 
+#include "index_counts.h"
 #include "precise_store.h"
 #include "tier_names.h"
 
@@ -21,9 +22,8 @@ namespace llmd::plugins {
 
 /// Counters of a feed; handles that are not made write nothing.
 struct FeedMetrics {
-  metric::Counter stored;                      // request keys
-  metric::Counter removed;                     // engine blocks
-  metric::Counter suppressed;                  // of these, those of which another copy stays
+  IndexCounts* index = nullptr;                // null: they are not counted
+  metric::Counter suppressed;                  // removed blocks of which another copy stays
   metric::Counter forwarded;                   // and the others
   metric::Counter orphans;                     // stores behind a block that is not known
   metric::Counter unknown_pods;                // events of pods that are no endpoints

@@ -51,6 +51,10 @@ void add(kv::PrefixHit& sum, const kv::PrefixHit& hit) {
     sum.blocks_by_tier[tier] += hit.blocks_by_tier[tier];
 }
 
+double most_matched(std::span<const schedule::PrefixMatch> matches) {
+  return std::ranges::max(matches, {}, &schedule::PrefixMatch::match_blocks).match_blocks;
+}
+
 using Tiers = ArenaList<schedule::TierBlocks::Tier>;
 
 Tiers tiers_of(Arena& arena, const kv::PrefixHit& hit, const TierNames& names) {
@@ -107,6 +111,8 @@ schedule::Progress PreciseLookup::produce(RequestContext& context) const {
   }
   chains = {};
   if (!context.request || context.candidates.empty()) return schedule::Progress::kDone;
+  trace::Stage stage(context.trace, "produce_precise_prefix_cache", trace::Scope::kPlugins);
+  stage.set("llm_d.epp.producer.candidate_endpoints", context.candidates.size());
   const auto& prompts = context.request->prompts;
   const auto of_prompts = context.arena.array<Chain>(prompts.size());
   int64_t total = 0;
@@ -114,7 +120,11 @@ schedule::Progress PreciseLookup::produce(RequestContext& context) const {
     of_prompts[p] = chain_of(context, prompts[p]);
     total += static_cast<int64_t>(of_prompts[p].size());
   }
-  if (total == 0) return schedule::Progress::kDone;
+  stage.set("llm_d.epp.producer.total_blocks", total);
+  if (total == 0) {
+    stage.set("llm_d.epp.producer.result", "skipped_no_tokens");
+    return schedule::Progress::kDone;
+  }
   chains.of_prompts = of_prompts;
   cache_->expire();
 
@@ -127,6 +137,7 @@ schedule::Progress PreciseLookup::produce(RequestContext& context) const {
     chains.media_until =
         media_until(context.arena, prompts[0], cache_->keys().block_tokens(), of_prompts[0].size());
   match(context, chains);
+  if (stage) stage.set("llm_d.epp.producer.max_match_blocks", most_matched(chains.matches));
   return ask(context, chains) ? schedule::Progress::kSuspended : schedule::Progress::kDone;
 }
 
@@ -139,7 +150,7 @@ void PreciseLookup::match(RequestContext& context, Chains& chains) const {
   for (const Chain chain : chains.of_prompts) {
     if (chain.empty()) continue;
     std::ranges::fill(hits, kv::PrefixHit{});
-    cache_->match(chain, holders, hits);
+    look_up(context.trace, chain, holders, hits);
     for (size_t i = 0; i < n; ++i) add(sums[i], hits[i]);
   }
   for (size_t i = 0; i < n; ++i) {
@@ -149,6 +160,18 @@ void PreciseLookup::match(RequestContext& context, Chains& chains) const {
     match.cached_by_tier = {tiers_of(context.arena, sums[i], cache_->tiers()).view()};
     note_media(chains, match);
   }
+}
+
+void PreciseLookup::look_up(trace::Trace* trace, Chain chain, std::span<const kv::Holder> holders,
+                            std::span<kv::PrefixHit> hits) const {
+  trace::Stage stage(trace, "index_lookup", trace::Scope::kPlugins);
+  cache_->match(chain, holders, hits);
+  if (!stage) return;
+  const uint32_t found = longest(hits);
+  stage.set("llm_d.kv_cache.index.lookup.block_count", chain.size());
+  stage.set("llm_d.kv_cache.lookup.pod_filter_count", holders.size());
+  stage.set("llm_d.kv_cache.lookup.cache_hit", found > 0);
+  stage.set("llm_d.kv_cache.lookup.blocks_found", found);
 }
 
 void PreciseLookup::note_media(const Chains& chains, schedule::PrefixMatch& match) {

@@ -48,6 +48,8 @@ class PreciseLookup {
 
   Chain chain_of(schedule::RequestContext& context, const request::Prompt& prompt) const;
   void match(schedule::RequestContext& context, Chains& chains) const;
+  void look_up(trace::Trace* trace, Chain chain, std::span<const kv::Holder> holders,
+               std::span<kv::PrefixHit> hits) const;
   static void note_media(const Chains& chains, schedule::PrefixMatch& match);
   /// Whether the shared index is asked, if there is one.
   bool ask(schedule::RequestContext& context, Chains& chains) const;

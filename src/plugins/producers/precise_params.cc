@@ -1,6 +1,7 @@
 #include "precise_params.h"
 
 #include "ignored_param.h"
+#include "nanoseconds_param.h"
 
 #include "base/text.h"
 
@@ -35,16 +36,6 @@ plugin::Param<T> refused(std::string_view name, std::string_view why) {
     return fail(Code::kBadRequest, "parameter '" + name + "' is not accepted: " + why);
   };
   param.print = [](const T&) -> std::string { return "null"; };
-  return param;
-}
-
-/// A parameter that the reference counts in nanoseconds and documents as a Go duration. No effect.
-plugin::Param<P::Index> logging_interval() {
-  auto param = ignored<P::Index, int64_t>("metricsLoggingInterval");
-  const auto text = ignored<P::Index, Nanos>("metricsLoggingInterval");
-  param.set = [number = param.set, text = text.set](P::Index& p, const codec::Node& node) {
-    return node.type == codec::Node::Type::kString ? text(p, node) : number(p, node);
-  };
   return param;
 }
 
@@ -104,7 +95,9 @@ Params<P::Index> index_table() {
                            "costAwareMemoryConfig it has no effect. All must have the same "
                            "tokenProcessorConfig."),
       field("enableMetrics", &P::Index::metrics, "", "Count look-ups, hits and changes."),
-      logging_interval(),
+      nanoseconds("metricsLoggingInterval", &P::Index::logging_interval,
+                  "How often these counts are logged; 0: never. Needs enableMetrics. Also accepted "
+                  "as a whole number of nanoseconds."),
   };
 }
 

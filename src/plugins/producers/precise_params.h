@@ -40,6 +40,7 @@ struct PreciseParams {
     std::optional<CostAware> cost_aware;
     std::optional<Redis> redis;
     bool metrics = false;
+    Nanos logging_interval{0};
   };
   struct Scoring {
     std::string strategy = "LongestPrefix";

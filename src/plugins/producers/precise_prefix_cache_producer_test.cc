@@ -4,6 +4,7 @@
 #include "schedule/attributes.h"
 #include "schedule/moved_hook.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -74,6 +75,21 @@ class PreciseProducer : public ::testing::Test {
     TokenRequest request(harness_, std::move(prompts), model);
     const auto matches = produce();
     return matches.empty() ? PrefixMatch{} : matches[endpoint];
+  }
+  using Stages = std::vector<std::string>;
+  /// Name and attributes of each span below the first, without the prefixes of their keys.
+  static Stages stages_of(const trace::Trace& trace) {
+    Stages stages;
+    for (const auto* span = trace.first()->next; span; span = span->next) {
+      std::string attributes;
+      for (const auto* a = span->attributes; a; a = a->next) {
+        const auto key = a->key.substr(a->key.rfind('.') + 1);
+        const std::string value = std::visit([](auto v) { return fmt::format("{}", v); }, a->value);
+        attributes = " " + std::string(key) + "=" + value + attributes;
+      }
+      stages.push_back(std::string(span->name) + attributes);
+    }
+    return stages;
   }
   using Tiers = std::map<std::string_view, int64_t>;
   Tiers tiers_of(size_t endpoint, std::vector<uint32_t> prompts, std::string_view model = "m") {
@@ -356,6 +372,36 @@ TEST_F(PreciseProducer, CountsWhenAsked) {
     EXPECT_NE(page.find("\n" + std::string(line) + "\n"), page.npos) << line << "\n" << page;
 }
 
+TEST_F(PreciseProducer, CountsNothingUnlessAsked) {
+  configure();
+  say(0, 48);
+  match_of(0, {64});
+  EXPECT_EQ(harness_.metric_registry().render().find("kv_cache_index"), std::string::npos);
+}
+
+TEST_F(PreciseProducer, LeavesItsStagesInTheTrace) {
+  configure();
+  say(1, 32);
+  TokenRequest request(harness_, {50, 16});
+  auto& c = harness_.context;
+  trace::Trace trace(c.arena, c.rng, c.clock, {.trace_low = 1, .span = 1}, 0, "request");
+  c.trace = &trace;
+  produce();
+  EXPECT_EQ(stages_of(trace),
+            (Stages{"produce_precise_prefix_cache candidate_endpoints=2 total_blocks=4 "
+                    "max_match_blocks=3",
+                    "index_lookup block_count=3 pod_filter_count=2 cache_hit=1 blocks_found=2",
+                    "index_lookup block_count=1 pod_filter_count=2 cache_hit=1 blocks_found=1"}));
+  TokenRequest short_one(harness_, {15});
+  trace::Trace other(c.arena, c.rng, c.clock, {.trace_low = 1, .span = 1}, 0, "request");
+  c.trace = &other;
+  produce();
+  c.trace = nullptr;
+  EXPECT_EQ(stages_of(other),
+            Stages{"produce_precise_prefix_cache candidate_endpoints=2 total_blocks=0 "
+                   "result=skipped_no_tokens"});
+}
+
 TEST_F(PreciseProducer, ReadsItsParametersStrictly) {
   EXPECT_EQ(error_of(""), "");
   EXPECT_EQ(error_of("{TOKENPROCESSORCONFIG: {blocksize: 64}, indexerConfig: {kvBlockIndexConfig: "
@@ -363,6 +409,10 @@ TEST_F(PreciseProducer, ReadsItsParametersStrictly) {
             "");
   EXPECT_EQ(error_of("indexerConfig: {kvBlockIndexConfig: {metricsLoggingInterval: 60000000000}}"),
             "");
+  EXPECT_NE(
+      parameters_of("indexerConfig: {kvBlockIndexConfig: {metricsLoggingInterval: 90000000000}}")
+          .find(R"("metricsLoggingInterval":"1m30s")"),
+      std::string::npos);
   EXPECT_EQ(error_of("{speculativeTTL: ''}"), "");
   EXPECT_NE(parameters_of("tokenProcessorConfig: {blockSize: 64}").find(R"("blockSizeTokens":64)"),
             std::string::npos);

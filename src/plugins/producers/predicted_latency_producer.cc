@@ -1,6 +1,7 @@
 #include "ignored_param.h"
 #include "latency_probe.h"
 #include "media_match.h"
+#include "nanoseconds_param.h"
 #include "request_tokens.h"
 #include "running_slos.h"
 #include "slo.h"
@@ -37,20 +38,6 @@ struct Params {
   std::string load = "inflight-load-producer";
   std::string media = "mm-embeddings-cache-producer";
 };
-
-/// A Go duration, or a whole number of nanoseconds.
-plugin::Param<Params> nanoseconds(std::string_view name, Nanos Params::* member,
-                                  std::string_view doc) {
-  auto param = plugin::field(name, member, "", doc);
-  param.set = [read = param.set, member](Params& p, const codec::Node& node) -> Status {
-    if (node.type != codec::Node::Type::kInt) return read(p, node);
-    int64_t count = 0;
-    LLMD_TRY(plugin::values::read(node, count));
-    p.*member = Nanos(count);
-    return {};
-  };
-  return param;
-}
 
 const plugin::Params<Params>& table() {
   static const plugin::Params<Params> params = {

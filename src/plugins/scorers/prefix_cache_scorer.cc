@@ -52,10 +52,30 @@ class PrefixCacheScorer final : public schedule::Scorer {
              std::span<double> scores) const override {
     const auto matches = context.read(matches_);
     if (matches.empty()) return;
+    trace::Stage stage(context.trace, "score_prefix_cache", trace::Scope::kPlugins);
     for (size_t k = 0; k < selected.size(); ++k) scores[k] = rate(matches[selected[k]]);
+    if (stage) describe(stage, context, matches);
   }
 
  private:
+  /// Of the media of the prompts, for those who look at the trace.
+  static void describe(trace::Stage& stage, const schedule::RequestContext& context,
+                       std::span<const PrefixMatch> matches) {
+    stage.set("llm_d.epp.scorer.candidate_endpoints", matches.size());
+    if (!context.request) return;
+    size_t media = 0;
+    for (const auto& prompt : context.request->prompts) {
+      if (media == 0 && !prompt.media.empty())
+        stage.set("mm.modality", request::modality_name(prompt.media[0].modality));
+      media += prompt.media.size();
+    }
+    if (media == 0) return;
+    stage.set("mm.hash_count", media);
+    stage.set("mm.hit", std::ranges::any_of(matches, [](const PrefixMatch& match) {
+                return match.cached_media_blocks.value_or(0) > 0;
+              }));
+  }
+
   double rate(const PrefixMatch& match) const {
     if (match.total_blocks <= 0) return 0;
     const double w = params_.length_weight;

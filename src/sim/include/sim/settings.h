@@ -54,10 +54,12 @@ struct EndpointPlan {
   uint16_t port = 0;
   Labels labels;
   ServerConfig config;
+  uint32_t events_offset = 0;  // of the port of its KV events to that of the first server
 };
 Result<std::vector<EndpointPlan>> plan_endpoints(const Settings& settings);
 
-/// The endpoints file that file discovery reads, as YAML.
+/// The endpoints file that file discovery reads, as YAML. A server whose KV events are N ports
+/// further than those of the first one is called NAME-rank-N there, by which routers find them.
 std::string endpoints_file(std::span<const EndpointPlan> plans);
 
 std::string help_text();

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <cstddef>
+
+namespace llmd::plugins {
+
+/// Metric cell of the threads that plugins start: beyond every registry's, so that they share one.
+inline constexpr size_t kSharedCell = size_t{1} << 32;
+
+}  // namespace llmd::plugins
