@@ -3,8 +3,10 @@
 #include "answer.h"
 #include "calls.h"
 
+#include "base/log.h"
 #include "base/mutex.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "fetch/post.h"
 #include "fetch/questions.h"
 
@@ -17,6 +19,20 @@
 
 namespace llmd::render {
 namespace {
+
+constexpr std::string_view kChat = "/v1/chat/completions/render";
+
+std::string warm_up_body(std::string_view model, bool with_image) {
+  constexpr std::string_view kImage =
+      R"([{"type":"image_url","image_url":{"url":"data:image/png;base64,)"
+      "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5Erk"
+      R"(Jggg=="}}])";  // of one pixel
+  std::string body = R"({"model":")";
+  append_json_escaped(body, model);
+  body += R"(","messages":[{"role":"user","content":)";
+  body += with_image ? kImage : R"("warmup")";
+  return body + "}]}";
+}
 
 using Outcome = Result<std::vector<RenderedPrompt>>;
 
@@ -41,8 +57,8 @@ struct RenderClient::State {
       server = &to;
       chat = question.chat;
       answer.clear();
-      start(to.http, chat ? "/v1/chat/completions/render" : "/v1/completions/render",
-            std::move(question.body), question.timeout);
+      start(to.http, chat ? kChat : "/v1/completions/render", std::move(question.body),
+            question.timeout);
     }
     void on_answer(std::string_view bytes) override { answer += bytes; }
     void on_ended(std::string_view why, bool reached) override {
@@ -58,6 +74,36 @@ struct RenderClient::State {
     Server* server = nullptr;
     bool chat = false;
     std::string answer;
+  };
+
+  /// A chat until there is an answer to one, then one with an image. Nobody waits for it, and it
+  /// is not counted.
+  struct Warmer final : fetch::Post {
+    Warmer(State& s, Server& to, WarmUp of)
+        : Post(s.loop, s.client, kAnswerBytesMax), server(to), what(std::move(of)), timer(s.loop) {
+      ask();
+    }
+    void ask() { start(server.http, kChat, warm_up_body(what.model, false), what.timeout); }
+    void on_ended(std::string_view why, bool) override {
+      if (with_image || ++tries == kWarmUpsMax) {
+        if (!why.empty())
+          log::warn("a render server could not be warmed up",
+                    {{"server", server.http.name()}, {"image", with_image}, {"why", why}});
+        done = true;
+      } else if (!why.empty()) {
+        timer.arm(kWarmUpPause, [this] { ask(); });
+      } else {
+        with_image = true;
+        start(server.http, kChat, warm_up_body(what.model, true), what.media_timeout);
+      }
+    }
+
+    Server& server;
+    const WarmUp what;
+    io::Timer timer;
+    int tries = 0;
+    bool with_image = false;
+    bool done = false;
   };
 
   State(io::Loop& l, fleet::Resolver r, metric::Registry& m)
@@ -88,10 +134,16 @@ struct RenderClient::State {
     questions.answer(ticket, std::move(outcome), loop.clock().now());
   }
 
+  void warm_up(Server& server, WarmUp of) {
+    std::erase_if(warmers, [](const auto& warmer) { return warmer->done; });
+    warmers.push_back(std::make_unique<Warmer>(*this, server, std::move(of)));
+  }
+
   io::Loop& loop;
   const fleet::Resolver resolver;
   metric::Registry& metrics;
   http::Client client;
+  std::vector<std::unique_ptr<Warmer>> warmers;  // of the loop
   const Calls counted;
   std::deque<std::unique_ptr<Call>> calls;                 // of the loop
   std::shared_ptr<void> alive = std::make_shared<int>(0);  // expires with this; guards posted work
@@ -106,6 +158,14 @@ RenderClient::RenderClient(io::Loop& loop, fleet::Resolver resolver, metric::Reg
     : state_(std::make_unique<State>(loop, std::move(resolver), metrics)) {}
 
 RenderClient::~RenderClient() = default;
+
+void RenderClient::warm_up(const fleet::EndpointSpec& spec, WarmUp of) {
+  State& s = *state_;
+  s.loop.post([&s, weak = std::weak_ptr(s.alive), &server = s.server_of(spec),
+               of = std::move(of)]() mutable {
+    if (weak.lock()) s.warm_up(server, std::move(of));
+  });
+}
 
 Result<uint64_t> RenderClient::ask(const fleet::EndpointSpec& spec, Question question,
                                    schedule::Signal resume) {
@@ -138,6 +198,7 @@ class RenderService::OfServer final : public PromptRenderer {
  public:
   OfServer(std::shared_ptr<RenderService> service, fleet::EndpointSpec server)
       : service_(std::move(service)), server_(std::move(server)) {}
+  void warm_up(WarmUp of) override { service_->client_.warm_up(server_, std::move(of)); }
   Result<uint64_t> ask(Question question, schedule::Signal resume) override {
     return service_->client_.ask(server_, std::move(question), std::move(resume));
   }

@@ -88,6 +88,28 @@ TEST(RenderClient, AsksTheEndpointOfTheRequestsKind) {
   EXPECT_TRUE(bench.metrics.render().contains("llmd_render_calls_total{result=\"answered\"} 2"));
 }
 
+TEST(RenderClient, WarmsAServerUp) {
+  Bench bench;
+  auto& calls = bench.renderer.calls;
+  bench.renderer.status = 503;
+  bench.client.warm_up(
+      *fleet::parse_endpoint_flag("http://127.0.0.1:" + std::to_string(bench.port)),
+      {.model = "m\"",
+       .timeout = std::chrono::seconds(5),
+       .media_timeout = std::chrono::seconds(30)});
+  pump(bench.loop, [&] { return calls.size() == 1; });
+  const std::string chat = "/v1/chat/completions/render ";
+  EXPECT_EQ(calls[0], chat + R"({"model":"m\"","messages":[{"role":"user","content":"warmup"}]})");
+  // The answer has come when the pause can begin.
+  for (int i = 0; i < 100; ++i) bench.loop.turn(Nanos(0));
+  bench.renderer.status = 200;
+  bench.clock.advance(RenderClient::kWarmUpPause + std::chrono::milliseconds(2));
+  pump(bench.loop, [&] { return calls.size() == 3; });
+  EXPECT_EQ(calls[1], calls[0]);
+  EXPECT_TRUE(calls[2].contains("data:image/png;base64,iVBORw0KGgo")) << calls[2];
+  EXPECT_FALSE(bench.metrics.render().contains("llmd_render_calls_total{result=\"failed\"} 1"));
+}
+
 TEST(RenderClient, PassesOnWhatTheServerSaidInPart) {
   Bench bench;
   bench.renderer.status = 404;

@@ -1,5 +1,6 @@
 #include "media.h"
 
+#include "request/media_size.h"
 #include "request/video.h"
 
 #include <xxhash.h>
@@ -63,13 +64,8 @@ class Base64Bytes {
   bool good_ = true;
 };
 
-struct Size {
-  uint64_t width = 0;
-  uint64_t height = 0;
-};
-
 /// Walks the segments up to the frame header.
-Size jpeg_size(Base64Bytes& bytes) {
+ImageSize jpeg_size(Base64Bytes& bytes) {
   size_t at = 2;
   while (bytes.good()) {
     if (bytes.at(at) != 0xff) return {};
@@ -87,7 +83,7 @@ Size jpeg_size(Base64Bytes& bytes) {
   return {};
 }
 
-Size image_size(Base64Bytes& bytes) {
+ImageSize header_size(Base64Bytes& bytes) {
   if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return {bytes.big32(16), bytes.big32(20)};
   if (bytes.starts_with("GIF87a") || bytes.starts_with("GIF89a"))
     return {bytes.little16(6), bytes.little16(8)};
@@ -95,20 +91,32 @@ Size image_size(Base64Bytes& bytes) {
   return {};
 }
 
+constexpr std::string_view kDataUrl = "data:";
+
+std::optional<ImageSize> base64_image_size(std::string_view base64) {
+  Base64Bytes bytes(base64);
+  const ImageSize size = header_size(bytes);
+  if (!bytes.good() || size.width == 0 || size.height == 0) return std::nullopt;
+  return size;
+}
+
 }  // namespace
 
+std::optional<ImageSize> image_size(std::string_view content) {
+  if (!content.starts_with(kDataUrl)) return base64_image_size(content);
+  const size_t comma = content.find(',');
+  if (comma == content.npos || !content.substr(0, comma).ends_with(";base64")) return std::nullopt;
+  return base64_image_size(content.substr(comma + 1));
+}
+
 uint32_t image_tokens(std::string_view url) {
-  if (!url.starts_with("data:")) return kUnknownImage;
-  const size_t comma = url.find(',');
-  if (comma == url.npos || !url.substr(0, comma).ends_with(";base64")) return kUnknownImage;
-  return base64_image_tokens(url.substr(comma + 1));
+  return url.starts_with(kDataUrl) ? base64_image_tokens(url) : kUnknownImage;
 }
 
 uint32_t base64_image_tokens(std::string_view base64) {
-  Base64Bytes bytes(base64);
-  const Size size = image_size(bytes);
-  if (!bytes.good() || size.width == 0 || size.height == 0) return kUnknownImage;
-  const uint64_t tokens = size.width * size.height / 1024;
+  const auto size = image_size(base64);
+  if (!size) return kUnknownImage;
+  const uint64_t tokens = size->width * size->height / 1024;
   return static_cast<uint32_t>(std::clamp<uint64_t>(tokens, 1, kMediaTokensMax));
 }
 

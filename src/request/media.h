@@ -11,7 +11,7 @@ namespace llmd::request {
 /// of a base64 PNG, JPEG or GIF in a data URL; anything else counts as 640 × 360. Cost: decodes the
 /// header only, 64 KiB at most.
 uint32_t image_tokens(std::string_view url);
-/// The same for the base64 text alone.
+/// The same for the base64 text alone, or a data URL.
 uint32_t base64_image_tokens(std::string_view base64);
 
 /// The same for audio: a token for four bytes of `data`, at least 1.

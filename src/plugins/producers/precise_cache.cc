@@ -212,6 +212,11 @@ void PreciseCache::expect(const fleet::Endpoint& endpoint, std::span<const uint6
   if (blocks) blocks->add(holder(endpoint), chain, clock_.now());
 }
 
+void PreciseCache::withdraw(const fleet::Endpoint& endpoint, std::span<const uint64_t> chain) {
+  if (speculative_) speculative_->withdraw(holder(endpoint), chain);
+  approximate_.withdraw(holder(endpoint), chain);
+}
+
 void PreciseCache::expire() {
   approximate_.expire(clock_.now());
   if (speculative_) speculative_->expire(clock_.now());

@@ -61,6 +61,8 @@ class PreciseCache final : public fleet::MembershipListener {
   /// The endpoint is going to hold the chain: believed for a while if the parameters say so, or
   /// while nothing better is known of it, because what it said proved wrong.
   void expect(const fleet::Endpoint& endpoint, std::span<const uint64_t> chain);
+  /// The request for which that was expected has failed.
+  void withdraw(const fleet::Endpoint& endpoint, std::span<const uint64_t> chain);
   /// Ends what was expected long enough ago.
   void expire();
   /// An answer has come to its end; see PromiseBook.

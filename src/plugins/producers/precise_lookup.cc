@@ -211,29 +211,46 @@ void PreciseLookup::commit(RequestContext& context) const {
   if (prefill_ != context.primary) expect(context, prefill_);
 }
 
-/// The target of a profile is going to hold the prompts.
-void PreciseLookup::expect(const RequestContext& context, uint16_t profile) const {
-  if (profile >= context.results.size() || context.results[profile].targets.empty()) return;
-  const auto& candidate = context.candidates[context.results[profile].targets[0]];
-  const auto* chains = static_cast<const Chains*>(context.slots[chains_.index]);
-  for (const Chain chain : chains->of_prompts) cache_->expect(*candidate.endpoint, chain);
+const fleet::Endpoint* PreciseLookup::chosen(const RequestContext& context, uint16_t profile) {
+  if (profile >= context.results.size() || context.results[profile].targets.empty()) return nullptr;
+  return context.candidates[context.results[profile].targets[0]].endpoint;
 }
 
-void PreciseLookup::compare(const RequestContext& context, schedule::EndCause cause,
-                            const request::Usage& usage) const {
+/// The target of a profile is going to hold the prompts.
+void PreciseLookup::expect(const RequestContext& context, uint16_t profile) const {
+  const auto* const endpoint = chosen(context, profile);
+  if (!endpoint) return;
   const auto* chains = static_cast<const Chains*>(context.slots[chains_.index]);
-  if (!chains || chains->matches.empty() || cause != schedule::EndCause::kNatural || !usage.present)
-    return;
+  for (const Chain chain : chains->of_prompts) cache_->expect(*endpoint, chain);
+}
+
+void PreciseLookup::withdraw(const RequestContext& context, uint16_t profile) const {
+  const auto* const endpoint = chosen(context, profile);
+  if (!endpoint) return;
+  const auto* chains = static_cast<const Chains*>(context.slots[chains_.index]);
+  for (const Chain chain : chains->of_prompts) cache_->withdraw(*endpoint, chain);
+}
+
+void PreciseLookup::on_end(const RequestContext& context, schedule::EndCause cause,
+                           const request::Usage& usage) const {
+  const auto* chains = static_cast<const Chains*>(context.slots[chains_.index]);
+  if (!chains || chains->matches.empty()) return;
+  if (cause == schedule::EndCause::kNatural && usage.present) compare(context, *chains, usage);
+  if (cause != schedule::EndCause::kError) return;
+  withdraw(context, context.primary);
+  if (prefill_ != context.primary) withdraw(context, prefill_);
+}
+
+void PreciseLookup::compare(const RequestContext& context, const Chains& chains,
+                            const request::Usage& usage) const {
   // Who decodes what another has prefilled reports what came from there.
-  if (prefill_ != context.primary && prefill_ < context.results.size() &&
-      !context.results[prefill_].targets.empty())
-    return;
+  if (prefill_ != context.primary && chosen(context, prefill_)) return;
   const uint32_t target = context.results[context.primary].targets[0];
-  const auto& match = chains->matches[target];
+  const auto& match = chains.matches[target];
   cache_->compare(*context.candidates[target].endpoint,
                   {.promised = match.cached_blocks * match.block_tokens,
                    .reported = usage.cached_tokens,
-                   .slack = match.block_tokens * static_cast<int64_t>(chains->of_prompts.size())});
+                   .slack = match.block_tokens * static_cast<int64_t>(chains.of_prompts.size())});
 }
 
 }  // namespace llmd::plugins

@@ -30,9 +30,10 @@ class PreciseLookup {
   /// Another endpoint than the chosen one answers.
   void on_moved(const schedule::RequestContext& context) const { expect(context, context.primary); }
 
-  /// At the end of an answer: compares what was promised of its prompts with what it reports.
-  void compare(const schedule::RequestContext& context, schedule::EndCause cause,
-               const request::Usage& usage) const;
+  /// At the end of an answer: compares what was promised of its prompts with what it reports; an
+  /// endpoint that failed is not expected to hold them.
+  void on_end(const schedule::RequestContext& context, schedule::EndCause cause,
+              const request::Usage& usage) const;
 
   std::string dump() const { return cache_->dump(); }
 
@@ -56,6 +57,11 @@ class PreciseLookup {
   /// Takes over what the shared index knows of more.
   void take(schedule::RequestContext& context, Chains& chains) const;
   void expect(const schedule::RequestContext& context, uint16_t profile) const;
+  void withdraw(const schedule::RequestContext& context, uint16_t profile) const;
+  void compare(const schedule::RequestContext& context, const Chains& chains,
+               const request::Usage& usage) const;
+  /// The endpoint that the profile chose; null: none.
+  static const fleet::Endpoint* chosen(const schedule::RequestContext& context, uint16_t profile);
 
   const std::shared_ptr<PreciseCache> cache_;
   schedule::Produced<schedule::PrefixMatch> matches_;

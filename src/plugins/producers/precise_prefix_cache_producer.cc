@@ -36,7 +36,7 @@ class PrecisePrefixCacheProducer final : public schedule::Producer,
   void on_moved(RequestContext& context) const override { lookup_.on_moved(context); }
   void on_end(RequestContext& context, schedule::EndCause cause,
               const request::Usage& usage) const override {
-    lookup_.compare(context, cause, usage);
+    lookup_.on_end(context, cause, usage);
   }
   std::string dump_state() const override { return lookup_.dump(); }
 

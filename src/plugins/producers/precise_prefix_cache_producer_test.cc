@@ -268,6 +268,25 @@ TEST_F(PreciseProducer, BelievesForAWhileWhatItSent) {
   EXPECT_EQ(match_of(1, {48}).match_blocks, 1);
 }
 
+TEST_F(PreciseProducer, DoesNotBelieveWhoFailed) {
+  configure("speculativeIndexing: true");
+  send_to(1, {32});
+  send_to(1, {32});
+  const auto& hook = dynamic_cast<const schedule::ResponseHook&>(*producer_);
+  hook.on_end(harness_.context, schedule::EndCause::kError, {});
+  EXPECT_EQ(match_of(1, {48}).match_blocks, 2) << "of the first request";
+  send_to(1, {32});
+  hook.on_end(harness_.context, schedule::EndCause::kClientDisconnect, {});
+  EXPECT_EQ(match_of(1, {48}).match_blocks, 2);
+  for (int i = 0; i < 3; ++i) {
+    TokenRequest request(harness_, {32});
+    produce();
+    harness_.choose(0, 1);
+    hook.on_end(harness_.context, schedule::EndCause::kError, {});
+  }
+  EXPECT_EQ(match_of(1, {48}).match_blocks, 0);
+}
+
 TEST_F(PreciseProducer, BelievesWhoServedInstead) {
   configure("speculativeIndexing: true");
   TokenRequest request(harness_, {32});

@@ -1,6 +1,7 @@
 #include "speculative_blocks.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace llmd::plugins {
@@ -43,6 +44,21 @@ void SpeculativeBlocks::expire(TimePoint now) {
     }
     index_.remove_keys(entry.holder, kSpeculative, entry.chain);
   }
+}
+
+void SpeculativeBlocks::withdraw(const kv::Holder& holder, std::span<const uint64_t> chain) {
+  {
+    const MutexLock lock(mutex_);
+    const auto at = std::find_if(entries_.rbegin(), entries_.rend(), [&](const Entry& entry) {
+      return entry.holder.slot == holder.slot && entry.holder.generation == holder.generation &&
+             std::ranges::equal(entry.chain, chain);
+    });
+    if (at == entries_.rend()) return;
+    keys_ -= chain.size();
+    entries_.erase(std::next(at).base());
+    note_next();
+  }
+  index_.remove_keys(holder, kSpeculative, chain);
 }
 
 std::vector<SpeculativeBlocks::State> SpeculativeBlocks::oldest(size_t limit, size_t& total) const {

@@ -25,6 +25,9 @@ class SpeculativeBlocks {
   SpeculativeBlocks(PreciseStore& index, Nanos ttl) : index_(index), ttl_(ttl) {}
 
   void add(const kv::Holder& holder, std::span<const uint64_t> chain, TimePoint now);
+  /// Takes back what was added last of this; nothing when that has expired. Cost: a look at all
+  /// that is held.
+  void withdraw(const kv::Holder& holder, std::span<const uint64_t> chain);
   /// Cost: an atomic read when nothing is due.
   void expire(TimePoint now);
 

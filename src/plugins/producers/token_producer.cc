@@ -1,8 +1,10 @@
+#include "media_estimate.h"
+
 #include "base/text.h"
 #include "fleet/static_discovery.h"
 #include "plugin/registry.h"
+#include "render/anthropic_chat.h"
 #include "render/prompt_renderer.h"
-#include "request/video.h"
 #include "schedule/attributes.h"
 #include "schedule/interfaces.h"
 #include "schedule/wiring.h"
@@ -20,51 +22,6 @@ namespace {
 using request::Prompt;
 using schedule::RequestContext;
 
-/// What the client's headers say of its videos; nothing when they say nothing that is understood.
-std::optional<request::VideoHints> video_hints(HeaderView headers) {
-  request::VideoHints hints;
-  const auto seconds = parse_double(headers.get("x-llm-d-video-duration-seconds"));
-  const bool timed = seconds && *seconds > 0;
-  if (timed) hints.seconds = *seconds;
-
-  const auto size = headers.get("x-llm-d-video-resolution");
-  const size_t by = size.find_first_of("xX");
-  const auto width = parse_int(size.substr(0, by));
-  const auto height = by == size.npos ? std::nullopt : parse_int(size.substr(by + 1));
-  const bool sized = width && height && *width > 0 && *height > 0;
-  if (sized) {
-    hints.width = static_cast<uint64_t>(*width);
-    hints.height = static_cast<uint64_t>(*height);
-  }
-  return timed || sized ? std::optional(hints) : std::nullopt;
-}
-
-bool is_video(const request::Piece& piece) {
-  return piece.kind == request::Piece::Kind::kPlaceholder &&
-         piece.modality == request::Modality::kVideo;
-}
-
-bool has_video(const Prompt& prompt) {
-  return std::ranges::any_of(prompt.pieces, is_video);
-}
-
-/// Gives the request's videos as many tokens as `hints` say.
-void resize_videos(RequestContext& context, const request::VideoHints& hints) {
-  auto prompts = context.arena.array<Prompt>(context.request->prompts.size());
-  std::ranges::copy(context.request->prompts, prompts.begin());
-  for (auto& prompt : prompts) {
-    if (!has_video(prompt)) continue;
-    auto pieces = context.arena.array<request::Piece>(prompt.pieces.size());
-    std::ranges::copy(prompt.pieces, pieces.begin());
-    for (auto& piece : pieces)
-      if (is_video(piece)) piece.count = request::video_tokens(hints);
-    prompt.pieces = pieces;
-  }
-  auto* view = context.arena.make<request::RequestView>(*context.request);
-  view->prompts = prompts;
-  context.request = view;
-}
-
 struct Vllm {
   std::string url = "http://localhost:8000";
   Nanos timeout = std::chrono::seconds(5);
@@ -81,6 +38,7 @@ struct Params {
   std::string model;
   std::optional<Vllm> vllm;
   std::optional<Local> local;
+  std::optional<MediaEstimate> estimate;
 };
 
 const plugin::Params<Params>& table() {
@@ -106,10 +64,13 @@ const plugin::Params<Params>& table() {
   static const plugin::Params<Params> params = {
       plugin::field("modelName", &Params::model, "",
                     "Model whose tokens are wanted. Given without local, a server renders every "
-                    "prompt of chats and completions."),
+                    "prompt of chats, messages and completions."),
       plugin::object_field("vllm", &Params::vllm, vllm, "The server; needs modelName."),
       plugin::object_field("local", &Params::local, local,
                            "A tokenizer in this process instead of a server."),
+      plugin::object_field("estimate", &Params::estimate, media_estimate_params(),
+                           "How many tokens media are taken to be where nobody tells; neither "
+                           "beside modelName nor beside local."),
   };
   return params;
 }
@@ -147,6 +108,9 @@ class TokenProducer final : public schedule::Producer {
   static Result<std::unique_ptr<TokenProducer>> create(Params params,
                                                        const plugin::Context& context) {
     auto made = std::make_unique<TokenProducer>();
+    if (params.estimate && (params.local || !params.model.empty()))
+      return fail(Code::kBadRequest, "give one of 'estimate', 'modelName' and 'local'");
+    made->estimate_ = params.estimate;
     using Slot = render::PromptRendererSlot;
     const auto slot = context.state.get<Slot>(Slot::kName, [] { return new Slot; });
     if (params.local) {
@@ -158,6 +122,10 @@ class TokenProducer final : public schedule::Producer {
       return fail(Code::kBadRequest, "parameter 'vllm' needs 'modelName'");
     }
     made->model_ = std::move(params.model);
+    if (made->renderer_)
+      made->renderer_->warm_up({.model = made->model_,
+                                .timeout = made->timeout_,
+                                .media_timeout = made->media_timeout_});
     return made;
   }
 
@@ -172,12 +140,12 @@ class TokenProducer final : public schedule::Producer {
 
   Result<schedule::Progress> produce(RequestContext& context) const override {
     if (!context.request) return schedule::Progress::kDone;
-    if (std::ranges::any_of(context.request->prompts, has_video))
-      if (const auto hints = video_hints(context.headers)) resize_videos(context, *hints);
+    resize_media(context, estimate_);
     if (!renderer_) return schedule::Progress::kDone;
     auto& asked = context.slot(asked_);
     if (asked.ticket != 0) {
       const uint64_t ticket = std::exchange(asked.ticket, 0);
+      if (context.trace) note_stage(*context.trace, context.request->api, asked.at);
       LLMD_TRY_ASSIGN(const auto prompts, renderer_->take(ticket));
       return replace_prompts(context, prompts);
     }
@@ -185,6 +153,7 @@ class TokenProducer final : public schedule::Producer {
     if (asked.once || std::ranges::none_of(context.request->prompts, is_text))
       return schedule::Progress::kDone;
     asked.once = true;
+    asked.at = context.clock.now();
     LLMD_TRY_ASSIGN(asked.ticket, ask(context));
     return schedule::Progress::kSuspended;
   }
@@ -193,7 +162,19 @@ class TokenProducer final : public schedule::Producer {
   struct Asked {
     uint64_t ticket = 0;  // of the question under way
     bool once = false;
+    TimePoint at{};
   };
+
+  /// The question as a span beside that of the plugin, which has begun anew meanwhile.
+  static void note_stage(trace::Trace& trace, request::Api api, TimePoint asked_at) {
+    trace::Span& span = trace.open(api == request::Api::kCompletions
+                                       ? "tokenize_render /v1/completions/render"
+                                       : "tokenize_render /v1/chat/completions/render",
+                                   trace::Scope::kPlugins);
+    span.begin = asked_at;
+    span.parent_id = span.parent->parent_id;
+    trace.close();
+  }
 
   Status use(const Local& local, const render::PromptRendererSlot& slot) {
     if (local.path.empty()) return fail(Code::kBadRequest, "parameter 'local.path' is missing");
@@ -217,16 +198,22 @@ class TokenProducer final : public schedule::Producer {
 
   Result<uint64_t> ask(RequestContext& context) const {
     const auto& request = *context.request;
-    const bool chat = request.api == request::Api::kChat;
+    const bool messages = request.api == request::Api::kMessages;
+    const bool chat = messages || request.api == request::Api::kChat;
     if (!chat && request.api != request::Api::kCompletions)
       return fail(Code::kBadRequest, std::string("prompts of ") +
                                          std::string(request::api_name(request.api)) +
                                          " cannot be rendered");
+    std::string body;
+    if (messages) {
+      LLMD_TRY_ASSIGN(body, render::chat_of_messages(context.body, model_));
+    } else {
+      body = body_for(context, model_);
+    }
     const bool media = std::ranges::any_of(request.prompts, has_media);
-    return renderer_->ask({.chat = chat,
-                           .body = body_for(context, model_),
-                           .timeout = media ? media_timeout_ : timeout_},
-                          context.suspend());
+    return renderer_->ask(
+        {.chat = chat, .body = std::move(body), .timeout = media ? media_timeout_ : timeout_},
+        context.suspend());
   }
 
   /// Puts the tokens in the place of the texts.
@@ -251,6 +238,7 @@ class TokenProducer final : public schedule::Producer {
     return schedule::Progress::kDone;
   }
 
+  std::optional<MediaEstimate> estimate_;
   std::string model_;
   Nanos timeout_{0}, media_timeout_{0};
   std::shared_ptr<render::PromptRenderer> renderer_;  // null: nothing is rendered
@@ -267,8 +255,8 @@ const plugin::Descriptor& token_producer() {
                   "of a tokenizer in this process; with modelName those of a model server's render "
                   "endpoint; else an estimate of four bytes a token, "
                   "which is also what a request has that could not be rendered. Videos count by "
-                  "x-llm-d-video-duration-seconds and "
-                  "x-llm-d-video-resolution where the client sends them.",
+                  "x-llm-d-video-duration-seconds, -resolution and -fps where the client sends "
+                  "them.",
        .produces_by_default = {"TokenizedPrompt/token-producer"}},
       table());
   return descriptor;

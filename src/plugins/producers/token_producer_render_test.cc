@@ -31,6 +31,9 @@ struct FakeRenderer final : render::PromptRenderer {
     return answer;
   }
 
+  void warm_up(render::WarmUp of) override { warm.push_back(std::move(of)); }
+
+  std::vector<render::WarmUp> warm;
   std::string refusal;
   std::vector<render::Question> asked;
   schedule::Signal wake;
@@ -128,6 +131,47 @@ TEST(TokenProducerRender, AsksATokenizerOfThisProcess) {
   EXPECT_EQ(bench.producer->deadline(), std::chrono::seconds(2));
 }
 
+TEST(TokenProducerRender, AsksForMessagesAsAChat) {
+  Bench bench;
+  bench.request(
+      Api::kMessages,
+      R"({"model":"old","system":"Be brief.","messages":[{"role":"user","content":"hi"}]})");
+  ASSERT_EQ(bench.produce(), Progress::kSuspended);
+  EXPECT_TRUE(bench.renderer->asked[0].chat);
+  EXPECT_EQ(bench.renderer->asked[0].body,
+            R"({"model":"base","messages":[{"role":"system","content":"Be brief."},)"
+            R"({"role":"user","content":"hi"}]})");
+}
+
+TEST(TokenProducerRender, LeavesAStageInTheTrace) {
+  Bench bench;
+  bench.request(Api::kChat, R"({"model":"old"})");
+  auto& c = bench.harness.context;
+  trace::Trace trace(c.arena, c.rng, c.clock, {.trace_low = 1, .span = 1}, 0, "request");
+  c.trace = &trace;
+  const TimePoint asked = c.clock.now();
+  ASSERT_EQ(bench.produce(), Progress::kSuspended);
+  bench.harness.clock.advance(std::chrono::milliseconds(7));
+  bench.renderer->answer = {{{.token_ids = {7}, .media = {}}}};
+  {
+    const trace::Stage stage(&trace, "producer", trace::Scope::kPlugins);
+    ASSERT_EQ(bench.produce(), Progress::kDone);
+  }
+  const auto* span = trace.first()->next->next;
+  EXPECT_EQ(span->name, "tokenize_render /v1/chat/completions/render");
+  EXPECT_EQ(span->parent_id, 1u);
+  EXPECT_EQ(span->begin, asked);
+  EXPECT_EQ(span->end - span->begin, std::chrono::milliseconds(7));
+}
+
+TEST(TokenProducerRender, HasTheServerWarmedUp) {
+  Bench bench("modelName: base\nvllm: {url: 'http://render:8000/', timeout: 1s, mmTimeout: 7s}\n");
+  ASSERT_EQ(bench.renderer->warm.size(), 1u);
+  EXPECT_EQ(bench.renderer->warm[0].model, "base");
+  EXPECT_EQ(bench.renderer->warm[0].timeout, std::chrono::seconds(1));
+  EXPECT_EQ(bench.renderer->warm[0].media_timeout, std::chrono::seconds(7));
+}
+
 TEST(TokenProducerRender, GivesMediaMoreTime) {
   Bench bench("modelName: base\nvllm: {timeout: 1s, mmTimeout: 7s}\n");
   bench.pieces.push_back({.kind = Piece::Kind::kPlaceholder, .count = 4});
@@ -170,8 +214,8 @@ TEST(TokenProducerRender, RefusesAnswersForOtherPrompts) {
 
 TEST(TokenProducerRender, SaysWhatItCannotRender) {
   Bench bench;
-  bench.request(Api::kMessages, "{}");
-  EXPECT_EQ(bench.produce().error().message, "prompts of messages cannot be rendered");
+  bench.request(Api::kResponses, "{}");
+  EXPECT_EQ(bench.produce().error().message, "prompts of responses cannot be rendered");
   Bench busy;
   busy.renderer->refusal = "too many prompts are being rendered";
   busy.request(Api::kChat, "{}");
@@ -189,6 +233,8 @@ TEST(TokenProducerRender, RendersNothingWithoutAModelName) {
   EXPECT_TRUE(error("vllm: {}\n").contains("parameter 'vllm' needs 'modelName'"));
   EXPECT_TRUE(error("modelName: m\nvllm: {url: 'ftp://x'}\n").contains("vllm.url"));
   EXPECT_TRUE(error("modelName: m\nvllm: {timeout: 0s}\n").contains("timeout"));
+  EXPECT_TRUE(error("modelName: m\nestimate: {}\n").contains("give one of 'estimate'"));
+  EXPECT_TRUE(error("local: {path: x}\nestimate: {}\n").contains("give one of 'estimate'"));
   EXPECT_TRUE(error("local: {}\n").contains("parameter 'local.path' is missing"));
   EXPECT_TRUE(error("vllm: {}\nlocal: {path: x}\n").contains("give one of 'vllm' and 'local'"));
 }

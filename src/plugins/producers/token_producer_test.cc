@@ -45,6 +45,29 @@ TEST(TokenProducer, SizesVideosByHeaders) {
   EXPECT_EQ(count_of({{kSeconds, "2"}, {kSize, "1280x720"}}), 4u * 900);
 }
 
+TEST(TokenProducer, CountsMediaAsConfigured) {
+  Harness harness(1);
+  const auto& producer = harness.make<schedule::Producer>(
+      token_producer(),
+      "estimate: {image: {mode: static, static: {staticToken: 7}}, "
+      "video: {defaultDuration: 1}}");
+  const auto media = [](request::Modality modality, uint32_t count) {
+    return Piece{.kind = Piece::Kind::kPlaceholder, .modality = modality, .count = count};
+  };
+  const Piece pieces[] = {media(request::Modality::kImage, 225),
+                          media(request::Modality::kAudio, 11),
+                          media(request::Modality::kVideo, 4500)};
+  const request::Prompt prompt{.pieces = pieces};
+  request::RequestView view;
+  view.prompts = {&prompt, 1};
+  harness.context.request = &view;
+  EXPECT_TRUE(producer.produce(harness.context));
+  const auto& after = harness.context.request->prompts[0].pieces;
+  EXPECT_EQ(after[0].count, 7u);
+  EXPECT_EQ(after[1].count, 11u);
+  EXPECT_EQ(after[2].count, 2u * 225);
+}
+
 TEST(TokenProducer, LeavesVideosWhereHeadersSayNothing) {
   for (const auto* seconds : {"", "abc", "-3", "0", " 3", "nan", "inf"})
     EXPECT_EQ(count_of({{kSeconds, seconds}}), 4500u) << seconds;

@@ -58,7 +58,7 @@ class PrecisePrefixCacheScorer final : public schedule::Scorer,
   }
   void on_end(RequestContext& context, schedule::EndCause cause,
               const request::Usage& usage) const override {
-    if (own_) own_->compare(context, cause, usage);
+    if (own_) own_->on_end(context, cause, usage);
   }
   void score(RequestContext& context, std::span<const uint32_t> selected,
              std::span<double> scores) const override {

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <new>
 
-/// For benchmarks: replaces operator new by one that counts. One source of a program may include
-/// this.
+/// For benchmarks and tests: replaces operator new by one that counts. One source of a program may
+/// include this.
 namespace llmd::counted_heap {
 
 inline std::atomic<uint64_t> allocations_made{0};
@@ -27,10 +27,13 @@ inline uint64_t bytes() {
 // The compiler cannot tell that both sides are replaced.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 
-void* operator new(size_t bytes) {
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   llmd::counted_heap::allocations_made.fetch_add(1, std::memory_order_relaxed);
   llmd::counted_heap::bytes_taken.fetch_add(bytes, std::memory_order_relaxed);
-  if (void* at = std::malloc(bytes)) return at;
+  return std::malloc(bytes);
+}
+void* operator new(size_t bytes) {
+  if (void* at = operator new(bytes, std::nothrow)) return at;
   std::abort();
 }
 void operator delete(void* at) noexcept {

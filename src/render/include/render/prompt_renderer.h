@@ -34,11 +34,20 @@ struct Question {
   Nanos timeout{0};
 };
 
+/// What is going to be asked for.
+struct WarmUp {
+  std::string model;
+  Nanos timeout{0};        // of a chat
+  Nanos media_timeout{0};  // of one with an image
+};
+
 /// Has prompts turned into tokens apart from the loops, by a model server or by a tokenizer of its
 /// own. Threading: any; called from all loops.
 class PromptRenderer {
  public:
   virtual ~PromptRenderer() = default;
+  /// Has done beforehand, in the background, what servers do at the first prompts they get.
+  virtual void warm_up(WarmUp) {}
   /// Begins, and calls `resume` when there is an answer or a failure. Errors say why not.
   virtual Result<uint64_t> ask(Question question, schedule::Signal resume) = 0;
   /// The answer to the question with this ticket, once. Errors of a server have its status and

@@ -18,11 +18,15 @@ class RenderClient {
   static constexpr size_t kQuestionsMax = 1024;  // under way or not taken yet
   static constexpr size_t kAnswerBytesMax = size_t{32} << 20;
   static constexpr Nanos kPause = std::chrono::seconds(1);
+  // A server that does not answer at its warm-up is asked again.
+  static constexpr int kWarmUpsMax = 24;
+  static constexpr Nanos kWarmUpPause = std::chrono::seconds(5);
 
   RenderClient(io::Loop& loop, fleet::Resolver resolver, metric::Registry& metrics);
   ~RenderClient();
 
   /// As those of PromptRenderer.
+  void warm_up(const fleet::EndpointSpec& server, WarmUp of);
   Result<uint64_t> ask(const fleet::EndpointSpec& server, Question question,
                        schedule::Signal resume);
   Result<std::vector<RenderedPrompt>> take(uint64_t ticket);
