@@ -229,6 +229,22 @@ def test_a_router_renders_prompts_to_find_them(fleet):
     assert router.value("llmd_render_calls_total", result="failed") == 0
 
 
+def test_anthropic_prompts_are_rendered_as_chats(fleet):
+    sim, router = fleet(render)
+    for i, url in enumerate(sim.urls):
+        words = f"You are server {i}. " + "blocks and tokens " * 20
+        before = router.value(BLOCKS)
+        chat = {"messages": [{"role": "system", "content": words}, {"role": "user", "content": "Hello."}]}
+        assert httpx.post(url + "/v1/chat/completions", json={"model": MODEL, "max_tokens": 1, **chat}).status_code == 200
+        eventually("its blocks are known", lambda: router.value(BLOCKS) > before)
+        for _ in range(4):  # which the simulator does not serve
+            answer = httpx.post(router.url + "/v1/messages", timeout=20, json={
+                "model": MODEL, "max_tokens": 1, "system": [{"type": "text", "text": words}],
+                "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello."}]}]})
+            assert answer.headers["x-llm-d-served-endpoint"] == f"127.0.0.1:{sim.ports[i]}", answer.text
+    assert router.value("llmd_render_calls_total", result="failed") == 0
+
+
 def test_requests_that_cannot_be_rendered_go_on(fleet):
     closed = free_ports()
     _, router = fleet(lambda _: render(f"http://127.0.0.1:{closed}"))
