@@ -58,11 +58,18 @@ Result<std::unique_ptr<Model>> Model::open(const std::string& path) {
   LLMD_TRY_ASSIGN(const auto config,
                   text_of(folder / "tokenizer_config.json", kConfigBytesMax, true));
   LLMD_TRY_ASSIGN(const auto chat, text_of(folder / "chat_template.jinja", kConfigBytesMax, true));
+  auto model = of(tokenizer, config, chat);
+  if (!model) return fail(std::move(model).error().in(folder.string()));
+  return model;
+}
+
+Result<std::unique_ptr<Model>> Model::of(std::string_view tokenizer, std::string_view config,
+                                         std::string_view chat_template) {
   TextModel* model = nullptr;
   TextError error{};
-  const auto opened =
-      outcome(text_model_open(bytes(tokenizer), bytes(config), bytes(chat), &model, &error), error);
-  if (!opened) return fail(Error(opened.error()).in(folder.string()));
+  LLMD_TRY(outcome(
+      text_model_open(bytes(tokenizer), bytes(config), bytes(chat_template), &model, &error),
+      error));
   return std::unique_ptr<Model>(new Model(model));
 }
 

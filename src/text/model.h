@@ -21,7 +21,11 @@ struct Prompts {
 /// A model of the text engine. Immutable. Threading: any.
 class Model {
  public:
+  /// See Tokenizer::open().
   static Result<std::unique_ptr<Model>> open(const std::string& path);
+  /// Of the texts of its files; all but the first may be "".
+  static Result<std::unique_ptr<Model>> of(std::string_view tokenizer, std::string_view config,
+                                           std::string_view chat_template);
 
   Result<Prompts> read(std::string_view body, bool chat) const;
   /// Appends the tokens of a text without its frame.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -20,12 +19,16 @@ class TinyModel {
 
   TinyModel() {
     std::filesystem::create_directories(folder_);
-    write("tokenizer.json", tokenizer().dump());
-    write("tokenizer_config.json", nlohmann::json{{"chat_template", kTemplate}}.dump());
+    write("tokenizer.json", tokenizer());
+    write("tokenizer_config.json", config());
   }
   ~TinyModel() { std::filesystem::remove_all(folder_); }
   TinyModel(const TinyModel&) = delete;
   TinyModel& operator=(const TinyModel&) = delete;
+
+  /// Of its files.
+  static std::string tokenizer() { return tokenizer_json().dump(); }
+  static std::string config() { return nlohmann::json{{"chat_template", kTemplate}}.dump(); }
 
   std::string folder() const { return folder_; }
   void write(const std::string& file, const std::string& text) const {
@@ -52,7 +55,7 @@ class TinyModel {
     return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 63))};
   }
 
-  static nlohmann::json tokenizer() {
+  static nlohmann::json tokenizer_json() {
     using nlohmann::json;
     json vocab;
     for (int byte = 0; byte < 256; ++byte) vocab[letter(byte)] = byte;
@@ -88,7 +91,7 @@ class TinyModel {
 
   static inline int count_ = 0;
   const std::filesystem::path folder_ =
-      std::filesystem::path(::testing::TempDir()) /
+      std::filesystem::temp_directory_path() /
       ("model-" + std::to_string(::getpid()) + "-" + std::to_string(++count_));
 };
 
