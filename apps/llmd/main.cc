@@ -20,6 +20,8 @@ constexpr Command kCommands[] = {
     {"router", llmd::run_router, "reverse proxy and endpoint picker in one process", true},
     {"epp", llmd::run_epp, "endpoint picker for Envoy: an ext-proc server", true},
     {"sim", llmd::run_sim, "simulated model servers on real sockets", true},
+    {"tokenizer", llmd::run_tokenizer, "the tokens of prompts over HTTP, gRPC and a unix socket",
+     true},
     {"check", llmd::run_check, "validate a configuration and print the resolved graph"},
     {"explain", llmd::run_explain, "why a recent request went where it went"},
     {"bench", llmd::run_bench, "open-loop load generator for OpenAI endpoints"},

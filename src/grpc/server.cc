@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "io/accept.h"
+#include "io/unix_socket.h"
 
 #include <array>
 
@@ -108,6 +109,11 @@ Server::~Server() {
 Status Server::listen() {
   State& state = *state_;
   const auto& options = state.context.options;
+  if (!options.socket_path.empty()) {
+    LLMD_TRY_ASSIGN(state.listener, io::listen_unix(options.socket_path));
+    state.context.loop.watch(state.listener.get(), state);
+    return {};
+  }
   LLMD_TRY_ASSIGN(auto address, io::SocketAddress::parse(options.host, options.port));
   LLMD_TRY_ASSIGN(state.listener, io::listen_tcp(address));
   io::set_no_delay(state.listener.get());  // accepted sockets inherit it

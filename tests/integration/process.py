@@ -158,3 +158,18 @@ class Router(Process):
 
     def value(self, name, **labels):
         return self.metrics().value(name, **labels)
+
+
+class TokenizerService(Process):
+    """`llmd tokenizer` of these models, by name."""
+
+    def __init__(self, log_path, models, **options):
+        self.port, self.grpc_port = free_ports(), free_ports()
+        models = [f"{name}={folder}" for name, folder in models.items()]
+        super().__init__("tokenizer", flags({"host": "127.0.0.1", "http_port": self.port, "grpc_port": self.grpc_port,
+                                             "model": models, **options}), log_path)
+        eventually("tokenizers are open", lambda: self.check_alive() and http_ok(f"{self.url}/healthz"), seconds=300)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"

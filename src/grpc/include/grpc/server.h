@@ -70,6 +70,7 @@ struct Method {
 struct ServerOptions {
   std::string host = "0.0.0.0";  // address literal
   uint16_t port = 0;             // 0: chosen by the system
+  std::string socket_path;       // of a unix socket to listen on instead; "": none
   size_t connections_max = 0;    // more are closed at once; 0: no limit
   /// Closes what a peer opens beyond its share; one for all servers of a process. Null: no limit.
   std::shared_ptr<io::PeerLimit> peer_limit;

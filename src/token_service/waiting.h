@@ -1,0 +1,34 @@
+#pragma once
+
+#include "base/result.h"
+#include "io/loop.h"
+#include "render/prompt_renderer.h"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace llmd::token_service {
+
+using Rendered = Result<std::vector<render::RenderedPrompt>>;
+
+/// A request that waits for tokens: at most one question at a time. Threading: the loop's.
+class Waiting {
+ public:
+  using Done = std::move_only_function<void(Rendered)>;
+
+  /// Calls `done` on the loop with what came of the question, at once or later, unless this is
+  /// destroyed or cancelled before.
+  void ask(io::Loop& loop, render::PromptRenderer& renderer, render::Question question, Done done);
+  void cancel() { asked_.reset(); }
+
+ private:
+  struct Asked {
+    render::PromptRenderer& renderer;
+    Done done;
+    uint64_t ticket = 0;
+  };
+  std::shared_ptr<Asked> asked_;
+};
+
+}  // namespace llmd::token_service
