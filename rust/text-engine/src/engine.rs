@@ -11,15 +11,18 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Of a tokenizer.json that [`prepare`] has seen.
-    pub fn open(tokenizer: Value) -> Result<Self> {
+    /// Of a tokenizer.json that [`prepare`] has seen; `again` has the same once more, since a copy
+    /// would cost each model a third of the time that it takes.
+    pub fn open(tokenizer: Value, again: impl FnOnce() -> Result<Value>) -> Result<Self> {
         // fastokens does not look at what stands beside a token.
         let words = added_tokens(&tokenizer).any(|token| token["single_word"] == true);
-        if !words {
-            if let Ok(fast) = fastokens::Tokenizer::from_json(tokenizer.clone()) {
-                return Ok(Self::Fast(Box::new(fast)));
-            }
-        }
+        let tokenizer = if words {
+            tokenizer
+        } else if let Ok(fast) = fastokens::Tokenizer::from_json(tokenizer) {
+            return Ok(Self::Fast(Box::new(fast)));
+        } else {
+            again()?
+        };
         let bytes = serde_json::to_vec(&tokenizer).map_err(bad_input)?;
         let slow = tokenizers::Tokenizer::from_bytes(bytes)
             .map_err(|e| unsupported(format!("tokenizer.json: {e}")))?;

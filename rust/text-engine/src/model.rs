@@ -25,18 +25,22 @@ struct Templates {
 
 impl Model {
     pub fn open(tokenizer: &[u8], config: &[u8], chat_template: &[u8]) -> Result<Self> {
-        let mut tokenizer = read_json("tokenizer.json", tokenizer, TOKENIZER_BYTES_MAX)?;
         let mut config = match config {
             b"" => Value::Null,
             _ => read_json("tokenizer_config.json", config, CONFIG_BYTES_MAX)?,
         };
-        prepare(&mut tokenizer, &config)?;
+        let read = |config: &Value| {
+            let mut json = read_json("tokenizer.json", tokenizer, TOKENIZER_BYTES_MAX)?;
+            prepare(&mut json, config)?;
+            Ok(json)
+        };
+        let json = read(&config)?;
+        let cuts = Cuts::of(&json);
+        let engine = Engine::open(json, || read(&config))?;
         if let Some(fields) = config.as_object_mut() {
             fields.remove("added_tokens_decoder");
         }
         let templates = Templates::of(chat_template, &config)?;
-        let cuts = Cuts::of(&tokenizer);
-        let engine = Engine::open(tokenizer)?;
         let frame = Frame::of(&engine, &config)?;
         Ok(Self { engine, frame, cuts, config, templates })
     }
