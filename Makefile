@@ -36,7 +36,7 @@ replay-flow: build ## Replay the Azure code trace (CODE_TRACE=FILE) on 8 simulat
 	@mkdir -p build/replay-flow
 	@$(LLMD) demo-flow --trace $(CODE_TRACE) --out build/replay-flow
 
-flow-isolation: build ## Measure interactive requests alone and beside a saturating batch (about 2 minutes)
+flow-isolation: build ## Measure interactive requests alone and beside a saturating batch (about 4 minutes)
 	@mkdir -p build/flow-isolation
 	@$(LLMD) demo-flow --beside-batch --out build/flow-isolation
 
