@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -27,6 +28,11 @@ inline std::string unknown_argument(const CLI::App& app) {
     return "unknown flag '" + name + "'" + suggestion(name, candidates);
   }
   return "unexpected argument '" + unknown.front() + "'";
+}
+
+/// A flag whose value is a port.
+inline CLI::Option* add_port(CLI::App& app, const char* name, uint16_t& port, const char* help) {
+  return app.add_option(name, port, help)->check(CLI::Range(0, 65'535));
 }
 
 /// Reads `argv` into the options of `app`, whose name is the command. The value is the code to exit

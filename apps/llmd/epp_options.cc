@@ -1,5 +1,7 @@
 #include "epp_options.h"
 
+#include "command_line.h"
+
 #include "base/text.h"
 
 #include <CLI/CLI.hpp>
@@ -30,10 +32,9 @@ void add_message_size(CLI::App& app, const char* name, uint64_t* value, const ch
 }
 
 void add_reference_flags(CLI::App& app, EppOptions& o) {
-  const auto port = CLI::Range(0, 65'535);
   app.add_option("--host", o.host, "address to listen on");
-  app.add_option("--grpc-port", o.grpc_port, "port of the ext-proc service")->check(port);
-  app.add_option("--grpc-health-port", o.health_port, "port of the health service")->check(port);
+  add_port(app, "--grpc-port", o.grpc_port, "port of the ext-proc service");
+  add_port(app, "--grpc-health-port", o.health_port, "port of the health service");
   app.add_flag("--health-checking", o.health_checking,
                "answer health checks on the ext-proc port, too: SERVING while it is open");
   add_message_size(app, "--grpc-max-recv-msg-size", &o.message_bytes_max,

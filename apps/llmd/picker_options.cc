@@ -49,14 +49,10 @@ void add_common_flags(CLI::App& app, PickerOptions& o) {
   app.add_option("--upstream-api-key-file", o.upstream_api_key_file,
                  "file with the API key that is sent to model servers; reloaded when it changes");
 
-  const auto port = CLI::Range(0, 65'535);
-  app.add_option("--ready-port", o.ready_port, "a port of its own for /ready; 0: none")
-      ->check(port);
+  add_port(app, "--ready-port", o.ready_port, "a port of its own for /ready; 0: none");
   app.add_option("--metrics-host", o.metrics_host, "address of the admin port");
-  app.add_option(
-         "--metrics-port", o.metrics_port,
-         "admin port: /metrics /healthz /readyz /debug, and a page at /; 0 takes a free one")
-      ->check(port);
+  add_port(app, "--metrics-port", o.metrics_port,
+           "admin port: /metrics /healthz /readyz /debug, and a page at /; 0 takes a free one");
   app.add_option(
       "--admin-token-file", o.admin_token_file,
       "file with the bearer token for /debug; without it /debug answers on loopback only");

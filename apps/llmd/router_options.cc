@@ -1,5 +1,7 @@
 #include "router_options.h"
 
+#include "command_line.h"
+
 #include <CLI/CLI.hpp>
 
 namespace llmd {
@@ -8,8 +10,7 @@ std::optional<int> parse_router_options(RouterOptions& o, int argc, char** argv)
   CLI::App app("Reverse proxy and endpoint picker in one process.", "llmd router");
   app.option_defaults()->always_capture_default();
   app.add_option("--host", o.host, "address to listen on");
-  app.add_option("--port", o.port, "port for clients; 0 takes a free one")
-      ->check(CLI::Range(0, 65'535));
+  add_port(app, "--port", o.port, "port for clients; 0 takes a free one");
   app.add_option("--client-api-keys-file", o.client_api_keys_file,
                  "file of the API keys that clients may use; reloaded when it changes");
   add_quantity(app, "--max-request-header-bytes", o.header_bytes_max,

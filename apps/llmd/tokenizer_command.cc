@@ -42,7 +42,7 @@ void add_flags(CLI::App& app, TokenizerOptions& o) {
       ->required()
       ->type_name("[NAME=]FOLDER");
   app.add_option("--host", o.host, "address to listen on")->capture_default_str();
-  app.add_option("--http-port", o.http_port, "port of /v1/…/render, /healthz and /metrics; 0: any")
+  add_port(app, "--http-port", o.http_port, "port of /v1/…/render, /healthz and /metrics; 0: any")
       ->capture_default_str();
   app.add_option("--grpc-port", o.grpc_port, "port of the gRPC service; 0: any (default: none)")
       ->check(CLI::Range(0, 65'535));
