@@ -59,7 +59,7 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
     } else if (JsonTree& parent = open_.back(); parent.kind == Kind::kArray) {
       parent.items.push_back(std::move(value));
     } else {
-      parent.members.emplace_back(std::move(keys_.back()), std::move(value));
+      parent.members.push_back({std::move(keys_.back()), std::move(value)});
     }
     return true;
   }
@@ -132,10 +132,10 @@ void append(std::string& out, const JsonTree& value, const Form& form) {
       each(value.items, '[', ']', [&](const JsonTree& item) { append(out, item, form); });
       break;
     case Kind::kObject:
-      each(value.members, '{', '}', [&](const auto& member) {
-        append_string(out, member.first, form);
+      each(value.members, '{', '}', [&](const JsonTree::Member& member) {
+        append_string(out, member.key, form);
         out += form.after_key;
-        append(out, member.second, form);
+        append(out, member.value, form);
       });
       break;
   }
@@ -145,7 +145,7 @@ void append(std::string& out, const JsonTree& value, const Form& form) {
 
 const JsonTree* JsonTree::find(std::string_view key) const {
   for (size_t i = members.size(); i > 0; --i)
-    if (members[i - 1].first == key) return &members[i - 1].second;
+    if (members[i - 1].key == key) return &members[i - 1].value;
   return nullptr;
 }
 

@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace llmd::render {
@@ -13,10 +12,11 @@ namespace llmd::render {
 /// spelt where a 64-bit integer does not hold them.
 struct JsonTree {
   enum class Kind : uint8_t { kNull, kBool, kNumber, kString, kArray, kObject };
+  struct Member;
   Kind kind = Kind::kNull;
   std::string text;  // of scalars: as written, of strings unescaped
   std::vector<JsonTree> items;
-  std::vector<std::pair<std::string, JsonTree>> members;  // of a repeated key all values
+  std::vector<Member> members;  // of a repeated key all values
 
   /// The last one of that name. Null for what is no object, too.
   const JsonTree* find(std::string_view key) const;
@@ -24,6 +24,11 @@ struct JsonTree {
   std::string compact() const;
   /// As CPython's json.dumps() writes it: ", " and ": ", all but ASCII escaped.
   std::string python() const;
+};
+
+struct JsonTree::Member {
+  std::string key;
+  JsonTree value;
 };
 
 inline constexpr size_t kJsonTreeDepthMax = 512;
