@@ -1,6 +1,7 @@
 #include "call_stream.h"
 
 #include "base/check.h"
+#include "codec/grpc_frame.h"
 #include "grpc/header_values.h"
 
 #include <algorithm>
@@ -166,9 +167,7 @@ void CallStream::send_message(std::span<const Piece> pieces) {
   size_t size = 0;
   for (const auto& piece : pieces) size += piece.bytes.size();
   CHECK(size <= UINT32_MAX);
-  const std::array<char, 5> prefix = {0, static_cast<char>(size >> 24),
-                                      static_cast<char>(size >> 16), static_cast<char>(size >> 8),
-                                      static_cast<char>(size)};
+  const auto prefix = codec::grpc_prefix(size);
   const Piece framing{{prefix.data(), prefix.size()}};
   http2::Stream::send({&framing, 1});
   http2::Stream::send(pieces);

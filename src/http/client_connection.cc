@@ -22,7 +22,7 @@ constexpr size_t kVectorMax = 64;
 
 ClientConnection::ClientConnection(Client::State& client, ClientPeer& peer)
     : client_(client), peer_(peer), deadline_(client.loop, [this] { on_deadline(); }) {
-  auto fd = io::connect_tcp(peer.destination.address);
+  auto fd = connect(peer.destination);
   if (!fd) {
     fail_later(Failure::kConnect);
     return;

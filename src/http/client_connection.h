@@ -20,9 +20,13 @@ struct DestinationHash {
 };
 struct DestinationEqual {
   bool operator()(const Destination& a, const Destination& b) const {
-    return a.generation == b.generation && a.address == b.address;
+    return a.generation == b.generation && a.address == b.address && a.unix_path == b.unix_path;
   }
 };
+/// A socket on its way there.
+inline Result<io::Fd> connect(const Destination& to) {
+  return to.unix_path.empty() ? io::connect_tcp(to.address) : io::connect_unix(to.unix_path);
+}
 
 /// The connections to one destination. Exists while there is any.
 struct ClientPeer {

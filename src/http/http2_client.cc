@@ -87,7 +87,7 @@ class Http2ClientConnection final : public http2::Connection {
 Http2ClientConnection* Http2Client::State::connection_to(const Destination& destination) {
   for (auto& connection : connections)
     if (connection.takes_calls_to(destination)) return &connection;
-  auto fd = io::connect_tcp(destination.address);
+  auto fd = connect(destination);
   if (!fd) return nullptr;
   connections.emplace_front(*this, destination, std::move(*fd));
   connections.front().self = connections.begin();

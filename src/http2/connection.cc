@@ -107,7 +107,11 @@ void Connection::watch_idle() {
   const Nanos limit = session_.draining() ? kDrainWait : timeouts_.idle;
   if (limit == Nanos(0)) return;
   if (session_.streams() > 0) return idle_timer_.cancel();
-  if (!idle_timer_.armed()) idle_timer_.arm(limit, [this] { session_.terminate(Error::kNone); });
+  if (idle_timer_.armed()) return;
+  idle_timer_.arm(limit, [this] {
+    // A stream may have begun earlier in this turn.
+    if (session_.streams() == 0) session_.terminate(Error::kNone);
+  });
 }
 
 void Connection::drain() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -14,6 +15,11 @@ constexpr uint64_t grpc_message_size(std::string_view prefix) {
   uint64_t size = 0;
   for (size_t i = 1; i < kGrpcPrefixBytes; ++i) size = size << 8 | static_cast<uint8_t>(prefix[i]);
   return size;
+}
+/// That of a message which is not compressed.
+constexpr std::array<char, kGrpcPrefixBytes> grpc_prefix(size_t size) {
+  return {0, static_cast<char>(size >> 24), static_cast<char>(size >> 16),
+          static_cast<char>(size >> 8), static_cast<char>(size)};
 }
 
 }  // namespace llmd::codec

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace llmd::http {
@@ -19,6 +20,8 @@ struct Destination {
   uint64_t generation = 0;
   /// Whom to find there through TLS; null: plain HTTP. One per address and generation.
   std::shared_ptr<tls::Target> tls;
+  /// Of a unix socket in the place of the address; "": none.
+  std::string unix_path = {};
 };
 
 /// How a call failed. After the first three no server has seen the whole request.

@@ -1,0 +1,34 @@
+#include "fetch/fetch.h"
+
+namespace llmd::fetch {
+
+const http::Destination* Fetch::begin(Server& server, Nanos timeout) {
+  server_ = &server;
+  const auto* destination = server.destination(loop_.clock().now());
+  if (destination) {
+    timer_.arm(timeout, [this] {
+      abort();
+      end("no answer in time");
+    });
+  } else {
+    // As the failures of calls: never from within.
+    timer_.arm(Nanos(0), [this] { end("the name of the server cannot be resolved", false); });
+  }
+  return destination;
+}
+
+void Fetch::on_failure(http::Failure failure) {
+  if (failure == http::Failure::kConnect) {
+    server_->could_not_be_reached();
+    return end("cannot connect", false);
+  }
+  end(failure == http::Failure::kTimeout ? "no answer in time" : "the connection broke");
+}
+
+void Fetch::end(std::string_view why, bool reached) {
+  timer_.cancel();
+  server_ = nullptr;
+  on_ended(why, reached);
+}
+
+}  // namespace llmd::fetch
