@@ -1,119 +1,45 @@
 #include "render/render_client.h"
 
-#include "answer.h"
 #include "calls.h"
+#include "server_calls.h"
 
-#include "base/log.h"
 #include "base/mutex.h"
 #include "base/rng.h"
-#include "base/text.h"
-#include "fetch/post.h"
 #include "fetch/questions.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <deque>
+#include <list>
 #include <map>
 #include <utility>
 
 namespace llmd::render {
-namespace {
-
-constexpr std::string_view kChat = "/v1/chat/completions/render";
-
-std::string warm_up_body(std::string_view model, bool with_image) {
-  constexpr std::string_view kImage =
-      R"([{"type":"image_url","image_url":{"url":"data:image/png;base64,)"
-      "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5Erk"
-      R"(Jggg=="}}])";  // of one pixel
-  std::string body = R"({"model":")";
-  append_json_escaped(body, model);
-  body += R"(","messages":[{"role":"user","content":)";
-  body += with_image ? kImage : R"("warmup")";
-  return body + "}]}";
-}
-
-using Outcome = Result<std::vector<RenderedPrompt>>;
-
-}  // namespace
 
 struct RenderClient::State {
-  /// A server with when to try it again.
-  struct Server {
-    Server(const fleet::EndpointSpec& spec, const fleet::Resolver& resolver,
-           std::shared_ptr<tls::Context> tls)
-        : http(spec, resolver, std::move(tls)) {}
-    fetch::Server http;
-    std::atomic<int64_t> paused_until{0};
+  /// How servers of a kind are asked, and what is under way.
+  struct Kind {
+    std::unique_ptr<Protocol> protocol;
+    std::deque<std::unique_ptr<ServerCall>> calls;
   };
 
-  /// A call under way, or a free one.
-  struct Call final : fetch::Post {
-    explicit Call(State& s) : Post(s.loop, s.client, kAnswerBytesMax), state(s) {}
-
-    void ask(uint64_t of, Server& to, Question question) {
-      ticket = of;
-      server = &to;
-      chat = question.chat;
-      answer.clear();
-      start(to.http, chat ? kChat : "/v1/completions/render", std::move(question.body),
-            question.timeout);
-    }
-    void on_answer(std::string_view bytes) override { answer += bytes; }
-    void on_ended(std::string_view why, bool reached) override {
-      if (!reached)
-        server->paused_until = (state.loop.clock().now() + kPause).time_since_epoch().count();
-      state.settle(ticket, why.empty()
-                               ? read_answer(answer, chat)
-                               : Outcome(fail(Code::kServiceUnavailable, std::string(why))));
-    }
-
-    State& state;
-    uint64_t ticket = 0;
-    Server* server = nullptr;
-    bool chat = false;
-    std::string answer;
-  };
-
-  /// A chat until there is an answer to one, then one with an image. Nobody waits for it, and it
-  /// is not counted.
-  struct Warmer final : fetch::Post {
-    Warmer(State& s, Server& to, WarmUp of)
-        : Post(s.loop, s.client, kAnswerBytesMax), server(to), what(std::move(of)), timer(s.loop) {
-      ask();
-    }
-    void ask() { start(server.http, kChat, warm_up_body(what.model, false), what.timeout); }
-    void on_ended(std::string_view why, bool) override {
-      if (with_image || ++tries == kWarmUpsMax) {
-        if (!why.empty())
-          log::warn("a render server could not be warmed up",
-                    {{"server", server.http.name()}, {"image", with_image}, {"why", why}});
-        done = true;
-      } else if (!why.empty()) {
-        timer.arm(kWarmUpPause, [this] { ask(); });
-      } else {
-        with_image = true;
-        start(server.http, kChat, warm_up_body(what.model, true), what.media_timeout);
-      }
-    }
-
-    Server& server;
-    const WarmUp what;
-    io::Timer timer;
-    int tries = 0;
-    bool with_image = false;
-    bool done = false;
+  /// What is wanted of a server whenever it may be a new one.
+  struct Warming {
+    RenderServer& server;
+    WarmUp what;
+    std::unique_ptr<Warmer> warmer;
   };
 
   State(io::Loop& l, fleet::Resolver r, metric::Registry& m)
-      : loop(l), resolver(std::move(r)), metrics(m), client(l), counted(Calls::of(m)) {}
+      : loop(l), resolver(std::move(r)), metrics(m), counted(Calls::of(m)) {
+    http.protocol = http_protocol(l);
+    grpc.protocol = grpc_protocol(l);
+  }
 
   /// The server by its URL; those of earlier configurations stay.
-  Server& server_of(const fleet::EndpointSpec& spec) {
+  RenderServer& server_of(const fleet::EndpointSpec& spec) {
     const MutexLock lock(mutex);
     auto& server = servers[spec.scheme + "://" + spec.name];
-    if (!server) server = std::make_unique<Server>(spec, resolver, context_for(spec));
+    if (!server) server = std::make_unique<RenderServer>(spec, resolver, context_for(spec));
     return *server;
   }
 
@@ -123,35 +49,52 @@ struct RenderClient::State {
     return made ? std::move(*made) : nullptr;
   }
 
-  void begin(uint64_t ticket, Server& server, Question question) {
+  Kind& kind_of(const RenderServer& server) { return server.grpc ? grpc : http; }
+
+  void begin(uint64_t ticket, RenderServer& server, Question question) {
+    auto& [protocol, calls] = kind_of(server);
     const auto idle = std::ranges::find_if(calls, [](const auto& c) { return !c->active(); });
-    Call& call = idle != calls.end() ? **idle : *calls.emplace_back(std::make_unique<Call>(*this));
-    call.ask(ticket, server, std::move(question));
+    ServerCall& call = idle != calls.end() ? **idle : *calls.emplace_back(protocol->call());
+    call.ask(server, std::move(question), [this, ticket, &server](Outcome outcome, bool reached) {
+      if (!reached) leave_alone(server);
+      counted.of(outcome.has_value()).add();
+      questions.answer(ticket, std::move(outcome), loop.clock().now());
+    });
   }
 
-  void settle(uint64_t ticket, Outcome outcome) {
-    counted.of(outcome.has_value()).add();
-    questions.answer(ticket, std::move(outcome), loop.clock().now());
+  /// What comes back may be a new server.
+  void leave_alone(RenderServer& server) {
+    server.paused_until = (loop.clock().now() + kPause).time_since_epoch().count();
+    for (auto& warming : warmings)
+      if (&warming.server == &server) warm_up(warming);
   }
 
-  void warm_up(Server& server, WarmUp of) {
-    std::erase_if(warmers, [](const auto& warmer) { return warmer->done; });
-    warmers.push_back(std::make_unique<Warmer>(*this, server, std::move(of)));
+  void warm_up(RenderServer& server, WarmUp what) {
+    auto known = std::ranges::find_if(warmings, [&](const Warming& one) {
+      return &one.server == &server && one.what.model == what.model;
+    });
+    if (known == warmings.end())
+      known = warmings.insert(known, Warming{server, std::move(what), nullptr});
+    warm_up(*known);
+  }
+  /// Unless that is under way.
+  void warm_up(Warming& warming) {
+    auto& [server, what, warmer] = warming;
+    if (!warmer || warmer->done()) warmer = kind_of(server).protocol->warm_up(server, what);
   }
 
   io::Loop& loop;
   const fleet::Resolver resolver;
   metric::Registry& metrics;
-  http::Client client;
-  std::vector<std::unique_ptr<Warmer>> warmers;  // of the loop
   const Calls counted;
-  std::deque<std::unique_ptr<Call>> calls;                 // of the loop
+  Kind http, grpc;                                         // of the loop
+  std::list<Warming> warmings;                             // of the loop
   std::shared_ptr<void> alive = std::make_shared<int>(0);  // expires with this; guards posted work
 
   fetch::Questions<Outcome> questions{kQuestionsMax};
 
   Mutex mutex;
-  std::map<std::string, std::unique_ptr<Server>> servers LLMD_GUARDED_BY(mutex);
+  std::map<std::string, std::unique_ptr<RenderServer>> servers LLMD_GUARDED_BY(mutex);
 };
 
 RenderClient::RenderClient(io::Loop& loop, fleet::Resolver resolver, metric::Registry& metrics)
@@ -171,7 +114,7 @@ Result<uint64_t> RenderClient::ask(const fleet::EndpointSpec& spec, Question que
                                    schedule::Signal resume) {
   State& s = *state_;
   const TimePoint now = s.loop.clock().now();
-  State::Server& server = s.server_of(spec);
+  RenderServer& server = s.server_of(spec);
   if (now.time_since_epoch().count() < server.paused_until)
     return fail(Code::kServiceUnavailable, "render server " + spec.name + " cannot be reached");
   const auto ticket = s.questions.ask(std::move(resume), now);

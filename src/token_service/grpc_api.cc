@@ -1,7 +1,8 @@
 #include "grpc_api.h"
 
-#include "messages.h"
 #include "waiting.h"
+
+#include "render/token_messages.h"
 
 #include <functional>
 #include <string>
@@ -10,8 +11,8 @@
 namespace llmd::token_service {
 namespace {
 
-using Read = Result<Asked> (*)(std::string_view message);
-using Answer = std::string (*)(std::string_view id, const Rendered& prompts);
+using render::TokenMethod;
+using Read = Result<render::Asked> (*)(std::string_view message);
 
 /// A call with one message and one answer.
 class Unary : public grpc::CallHandler {
@@ -42,8 +43,9 @@ class Unary : public grpc::CallHandler {
 
 class RenderCall final : public Unary {
  public:
-  RenderCall(grpc::Call& call, const Models& models, Nanos timeout, Read read, Answer write)
-      : Unary(call), models_(models), timeout_(timeout), read_(read), write_(write) {}
+  RenderCall(grpc::Call& call, const Models& models, Nanos timeout, const TokenMethod& method,
+             Read read)
+      : Unary(call), models_(models), timeout_(timeout), method_(method), read_(read) {}
   void on_abort(grpc::StatusCode) override { waiting_.cancel(); }
 
  private:
@@ -58,13 +60,14 @@ class RenderCall final : public Unary {
   }
 
   void say(const Rendered& prompts) {
-    answer(write_("render-" + std::to_string(call_.loop().rng().next()), prompts));
+    answer(render::write_answer(method_, "render-" + std::to_string(call_.loop().rng().next()),
+                                prompts));
   }
 
   const Models& models_;
   const Nanos timeout_;
+  const TokenMethod& method_;
   const Read read_;
-  const Answer write_;
   Waiting waiting_;
 };
 
@@ -74,10 +77,10 @@ class InitializeCall final : public Unary {
 
  private:
   void on_request(std::string_view message) override {
-    const auto model = read_initialize(message);
+    const auto model = render::read_initialize(message);
     if (!model) return call_.finish(grpc::StatusCode::kInvalidArgument, model.error().message);
     const auto found = models_.find(*model);
-    answer(initialize_answer(found ? Status() : std::unexpected(found.error())));
+    answer(render::write_initialized(found ? Status() : std::unexpected(found.error())));
   }
 
   const Models& models_;
@@ -86,16 +89,16 @@ class InitializeCall final : public Unary {
 }  // namespace
 
 std::vector<grpc::Method> grpc_methods(const Models& models, Nanos timeout) {
-  const std::string service = "/tokenization.TokenizationService/";
-  const auto render = [&](const char* name, Read read, Answer write) {
-    return grpc::Method{service + name, [&models, timeout, read, write](grpc::Call& call) {
-                          return std::make_unique<RenderCall>(call, models, timeout, read, write);
+  const auto tokens = [&](const TokenMethod& method, Read read) {
+    return grpc::Method{std::string(method.path),
+                        [&models, timeout, &method, read](grpc::Call& call) {
+                          return std::make_unique<RenderCall>(call, models, timeout, method, read);
                         }};
   };
-  return {render("Tokenize", read_tokenize, tokenize_answer),
-          render("RenderCompletion", read_completion, completion_answer),
-          render("RenderChatCompletion", read_chat, chat_answer),
-          {service + "InitializeTokenizer",
+  return {tokens(render::kTokenize, render::read_tokenize),
+          tokens(render::kRenderCompletion, render::read_completion),
+          tokens(render::kRenderChat, render::read_chat),
+          {std::string(render::kInitialize),
            [&models](grpc::Call& call) { return std::make_unique<InitializeCall>(call, models); }}};
 }
 

@@ -11,6 +11,7 @@
 #include "text/tokenizer.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,10 +35,21 @@ struct Local {
   uint64_t cache_bytes = text::Tokenizer::kCacheBytesMax;
 };
 
+/// The reference's tokenization service beside the router.
+struct Uds {
+  static constexpr const char* kSocket = "/tmp/tokenizer/tokenizer-uds.socket";
+  std::string socket = kSocket;
+  bool tcp = false;
+  std::map<std::string, std::string> models;
+};
+constexpr Nanos kUdsTimeout = std::chrono::seconds(5);
+constexpr Nanos kUdsMediaTimeout = std::chrono::seconds(30);
+
 struct Params {
   std::string model;
   std::optional<Vllm> vllm;
   std::optional<Local> local;
+  std::optional<Uds> uds;
   std::optional<MediaEstimate> estimate;
 };
 
@@ -61,6 +73,14 @@ const plugin::Params<Params>& table() {
       plugin::field("cacheBytes", &Local::cache_bytes, "bytes",
                     "Memory for the tokens of texts seen before."),
   };
+  static const plugin::Params<Uds> uds = {
+      plugin::field("socketFile", &Uds::socket, "",
+                    "Path of the service's unix socket; with useTCP its host:port."),
+      plugin::field("useTCP", &Uds::tcp, "", "Whether the service is on TCP."),
+      plugin::field("modelTokenizerMap", &Uds::models, "",
+                    "What the service calls models, or where it finds their tokenizers: a folder, "
+                    "or a tokenizer.json in it. Given, modelName must be in it."),
+  };
   static const plugin::Params<Params> params = {
       plugin::field("modelName", &Params::model, "",
                     "Model whose tokens are wanted. Given without local, a server renders every "
@@ -68,6 +88,10 @@ const plugin::Params<Params>& table() {
       plugin::object_field("vllm", &Params::vllm, vllm, "The server; needs modelName."),
       plugin::object_field("local", &Params::local, local,
                            "A tokenizer in this process instead of a server."),
+      plugin::object_field("udsTokenizerConfig", &Params::uds, uds,
+                           "A service of tokenization.TokenizationService instead of a server; "
+                           "needs modelName. A prompt may take 5 s, one with media 30 s.")
+          .deprecated(),
       plugin::object_field("estimate", &Params::estimate, media_estimate_params(),
                            "How many tokens media are taken to be where nobody tells; neither "
                            "beside modelName nor beside local."),
@@ -110,16 +134,21 @@ class TokenProducer final : public schedule::Producer {
     auto made = std::make_unique<TokenProducer>();
     if (params.estimate && (params.local || !params.model.empty()))
       return fail(Code::kBadRequest, "give one of 'estimate', 'modelName' and 'local'");
+    if (params.vllm.has_value() + params.local.has_value() + params.uds.has_value() > 1)
+      return fail(Code::kBadRequest, "give one of 'vllm', 'local' and 'udsTokenizerConfig'");
     made->estimate_ = params.estimate;
     using Slot = render::PromptRendererSlot;
     const auto slot = context.state.get<Slot>(Slot::kName, [] { return new Slot; });
     if (params.local) {
-      if (params.vllm) return fail(Code::kBadRequest, "give one of 'vllm' and 'local'");
       LLMD_TRY(made->use(*params.local, *slot));
+    } else if (params.model.empty() && (params.vllm || params.uds)) {
+      return fail(Code::kBadRequest, std::string("parameter '") +
+                                         (params.vllm ? "vllm" : "udsTokenizerConfig") +
+                                         "' needs 'modelName'");
+    } else if (params.uds) {
+      LLMD_TRY(made->use(*params.uds, params.model, *slot));
     } else if (!params.model.empty()) {
       LLMD_TRY(made->use(params.vllm.value_or(Vllm()), *slot));
-    } else if (params.vllm) {
-      return fail(Code::kBadRequest, "parameter 'vllm' needs 'modelName'");
     }
     made->model_ = std::move(params.model);
     if (made->renderer_)
@@ -193,6 +222,37 @@ class TokenProducer final : public schedule::Producer {
     timeout_ = vllm.timeout;
     media_timeout_ = vllm.media_timeout;
     if (slot.of_server) renderer_ = slot.of_server(std::move(*server));
+    return {};
+  }
+
+  /// Puts what the service calls the model in the place of `model`.
+  Status use(const Uds& uds, std::string& model, const render::PromptRendererSlot& slot) {
+    if (!uds.models.empty()) {
+      std::vector<std::string_view> names;
+      for (const auto& [name, its] : uds.models) names.push_back(name);
+      const auto at = uds.models.find(model);
+      if (at == uds.models.end())
+        return fail(Code::kBadRequest,
+                    "parameter 'udsTokenizerConfig.modelTokenizerMap': has no '" + model + "'" +
+                        suggestion(model, names));
+      constexpr std::string_view kFile = "/tokenizer.json";
+      model = at->second;
+      if (model.ends_with(kFile)) model.resize(model.size() - kFile.size());
+    }
+    fleet::EndpointSpec server;
+    if (uds.tcp) {
+      auto parsed = fleet::parse_endpoint_flag(uds.socket);
+      if (!parsed)
+        return fail(std::move(parsed).error().in("parameter 'udsTokenizerConfig.socketFile'"));
+      server = std::move(*parsed);
+      server.scheme = "grpc";
+    } else {
+      server.name = uds.socket.empty() ? Uds::kSocket : uds.socket;
+      server.scheme = "unix";
+    }
+    timeout_ = kUdsTimeout;
+    media_timeout_ = kUdsMediaTimeout;
+    if (slot.of_server) renderer_ = slot.of_server(std::move(server));
     return {};
   }
 

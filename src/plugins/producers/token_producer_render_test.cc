@@ -47,7 +47,7 @@ struct Bench {
     harness.state.get<Slot>(Slot::kName, [this] {
       return new Slot{.of_server =
                           [this](fleet::EndpointSpec its) {
-                            server = its.name;
+                            server = its.scheme + "://" + its.name;
                             return renderer;
                           },
                       .of_model =
@@ -90,7 +90,7 @@ TEST(TokenProducerRender, WaitsForTheTokensOfTheServer) {
   ASSERT_EQ(bench.produce(), Progress::kSuspended);
   ASSERT_EQ(bench.renderer->asked.size(), 1u);
   const auto& question = bench.renderer->asked[0];
-  EXPECT_EQ(bench.server, "render:8000");
+  EXPECT_EQ(bench.server, "http://render:8000");
   EXPECT_TRUE(question.chat);
   EXPECT_EQ(question.body, R"({"model":"base","messages":[]})");
   EXPECT_EQ(question.timeout, std::chrono::seconds(5));
@@ -236,7 +236,28 @@ TEST(TokenProducerRender, RendersNothingWithoutAModelName) {
   EXPECT_TRUE(error("modelName: m\nestimate: {}\n").contains("give one of 'estimate'"));
   EXPECT_TRUE(error("local: {path: x}\nestimate: {}\n").contains("give one of 'estimate'"));
   EXPECT_TRUE(error("local: {}\n").contains("parameter 'local.path' is missing"));
-  EXPECT_TRUE(error("vllm: {}\nlocal: {path: x}\n").contains("give one of 'vllm' and 'local'"));
+  EXPECT_TRUE(error("vllm: {}\nlocal: {path: x}\n").contains("give one of 'vllm', 'local' and"));
+  EXPECT_TRUE(error("udsTokenizerConfig: {}\n").contains("'udsTokenizerConfig' needs 'modelName'"));
+  EXPECT_TRUE(error("modelName: m\nudsTokenizerConfig: {}\nvllm: {}\n").contains("give one of"));
+  EXPECT_TRUE(error("modelName: m\nudsTokenizerConfig: {useTCP: true, socketFile: 'a:b:c'}\n")
+                  .contains("udsTokenizerConfig.socketFile"));
+  EXPECT_TRUE(error("modelName: qwen\nudsTokenizerConfig: {modelTokenizerMap: {qwen3: /m}}\n")
+                  .contains("has no 'qwen' (did you mean 'qwen3'?)"));
+}
+
+TEST(TokenProducerRender, AsksATokenizationService) {
+  Bench bench(
+      "modelName: base\nudsTokenizerConfig: {modelTokenizerMap: {base: /m/tokenizer.json}}\n");
+  EXPECT_EQ(bench.server, "unix:///tmp/tokenizer/tokenizer-uds.socket");
+  ASSERT_EQ(bench.renderer->warm.size(), 1u);
+  EXPECT_EQ(bench.renderer->warm[0].model, "/m");
+  bench.request(Api::kChat, R"({"model":"old","messages":[]})");
+  EXPECT_EQ(bench.produce(), Progress::kSuspended);
+  EXPECT_EQ(bench.renderer->asked[0].body, R"({"model":"/m","messages":[]})");
+  EXPECT_EQ(bench.renderer->asked[0].timeout, std::chrono::seconds(5));
+  EXPECT_EQ(
+      Bench("modelName: base\nudsTokenizerConfig: {useTCP: true, socketFile: 'host:5'}\n").server,
+      "grpc://host:5");
 }
 
 }  // namespace

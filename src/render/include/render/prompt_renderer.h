@@ -62,7 +62,8 @@ struct LocalModel {
 };
 
 /// Where plugins find the process's renderers: in the StateStore, under its name. Called when a
-/// configuration that needs one is loaded. Empty: there are none.
+/// configuration that needs one is loaded. Empty: there are none. How a server is asked is its
+/// scheme: see RenderClient.
 struct PromptRendererSlot {
   static constexpr std::string_view kName = "prompt renderer";
   std::function<std::shared_ptr<PromptRenderer>(fleet::EndpointSpec server)> of_server;

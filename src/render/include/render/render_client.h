@@ -9,18 +9,24 @@
 
 namespace llmd::render {
 
-/// Asks vLLM's render endpoints over HTTP. A server that cannot be reached is left alone for
-/// kPause, so that requests do not wait for it.
+/// Asks vLLM's render endpoints over HTTP, and tokenization.TokenizationService over gRPC where the
+/// scheme of a server is "grpc", or "unix": then its name is the path of a socket. A server that
+/// cannot be reached is left alone for kPause, so that requests do not wait for it, and warmed up
+/// again.
 /// Threading: constructed and destroyed while the loop does not run, or on it; ask() and take()
 /// from any thread. Memory: at most kQuestionsMax bodies and answers.
 class RenderClient {
  public:
-  static constexpr size_t kQuestionsMax = 1024;  // under way or not taken yet
-  static constexpr size_t kAnswerBytesMax = size_t{32} << 20;
+  static constexpr size_t kQuestionsMax = 1024;                  // under way or not taken yet
+  static constexpr size_t kAnswerBytesMax = size_t{32} << 20;    // over HTTP
+  static constexpr size_t kMessageBytesMax = size_t{100} << 20;  // over gRPC, each way
   static constexpr Nanos kPause = std::chrono::seconds(1);
   // A server that does not answer at its warm-up is asked again.
   static constexpr int kWarmUpsMax = 24;
   static constexpr Nanos kWarmUpPause = std::chrono::seconds(5);
+  // The same over gRPC: to initialize the model. The n-th pause is n times as long.
+  static constexpr int kInitializationsMax = 5;
+  static constexpr Nanos kInitializationPause = std::chrono::seconds(1);
 
   RenderClient(io::Loop& loop, fleet::Resolver resolver, metric::Registry& metrics);
   ~RenderClient();

@@ -1,4 +1,4 @@
-#include "messages.h"
+#include "render/token_messages.h"
 
 #include "base/text.h"
 #include "codec/protobuf.h"
@@ -8,7 +8,7 @@
 #include <array>
 #include <vector>
 
-namespace llmd::token_service {
+namespace llmd::render {
 namespace {
 
 using codec::proto_bytes;
@@ -16,7 +16,7 @@ using codec::proto_varint;
 using codec::ProtoReader;
 using codec::ProtoWriter;
 using nlohmann::json;
-using Prompts = Result<std::vector<render::RenderedPrompt>>;
+using Prompts = Result<std::vector<RenderedPrompt>>;
 
 std::unexpected<Error> malformed(const char* what) {
   return fail(Code::kBadRequest, std::string("malformed ") + what);
@@ -118,19 +118,6 @@ void write_ids(ProtoWriter& writer, uint32_t field, const Prompts& prompts) {
   if (!packed.empty()) writer.bytes(field, packed);
 }
 
-const Error* error_of(const Prompts& prompts) {
-  return prompts ? nullptr : &prompts.error();
-}
-
-std::string rendered(std::string_view id, uint32_t success, const Prompts& prompts) {
-  std::string out;
-  ProtoWriter writer(out);
-  writer.bytes(1, id);
-  write_ids(writer, 2, prompts);
-  write_outcome(writer, success, error_of(prompts));
-  return out;
-}
-
 }  // namespace
 
 Result<Asked> read_tokenize(std::string_view message) {
@@ -202,27 +189,20 @@ Result<std::string> read_initialize(std::string_view message) {
   return std::string(model);
 }
 
-std::string tokenize_answer(std::string_view, const Prompts& prompts) {
+std::string write_answer(const TokenMethod& method, std::string_view id, const Prompts& prompts) {
   std::string out;
   ProtoWriter writer(out);
-  write_ids(writer, 1, prompts);
-  write_outcome(writer, 2, error_of(prompts));
+  if (method.id != 0) writer.bytes(method.id, id);
+  write_ids(writer, method.ids, prompts);
+  write_outcome(writer, method.success, prompts ? nullptr : &prompts.error());
   return out;
 }
 
-std::string initialize_answer(const Status& outcome) {
+std::string write_initialized(const Status& outcome) {
   std::string out;
   ProtoWriter writer(out);
   write_outcome(writer, 1, outcome ? nullptr : &outcome.error());
   return out;
 }
 
-std::string completion_answer(std::string_view id, const Prompts& prompts) {
-  return rendered(id, 3, prompts);
-}
-
-std::string chat_answer(std::string_view id, const Prompts& prompts) {
-  return rendered(id, 4, prompts);
-}
-
-}  // namespace llmd::token_service
+}  // namespace llmd::render
