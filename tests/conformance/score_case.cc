@@ -127,6 +127,7 @@ std::vector<Case> read_cases(const std::string& path) {
   for (const auto& from : json::parse(read_file(path))) {
     Case& made = cases.emplace_back();
     made.name = text(from, "name");
+    made.wired = from.value("wired", false);
     made.plugins = text(from, "plugins");
     made.data_layer = text(from, "dataLayer");
     for (const auto& endpoint : from.at("endpoints"))

@@ -36,6 +36,7 @@ struct Step {
 
 struct Case {
   std::string name;
+  bool wired = false;      // needs sockets, which there are none of in process
   std::string plugins;     // YAML: plugins and schedulingProfiles
   std::string data_layer;  // YAML below dataLayer:, indented by two
   std::vector<CaseEndpoint> endpoints;

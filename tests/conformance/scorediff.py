@@ -11,6 +11,7 @@ import gzip
 import http.server
 import json
 import pathlib
+import re
 import shlex
 import socket
 import subprocess
@@ -23,10 +24,11 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
 
 import grpc  # noqa: E402
+from engines import Engines  # noqa: E402
 from ext_proc import MESSAGES, Stream, header_map  # noqa: E402
 from google.protobuf import json_format  # noqa: E402
 from process import eventually, free_ports  # noqa: E402
-from texts import expand  # noqa: E402
+from texts import expand, rendered  # noqa: E402
 
 TOLERANCE = 1e-9
 # Headers by which a picker tells the server or the client more than the destination.
@@ -54,14 +56,16 @@ class PageServer(http.server.ThreadingHTTPServer):
 
 
 class Fleet:
-    """Model servers that only have a metrics page."""
+    """Model servers that have a metrics page, tell the tokens of prompts, and publish the KV events of the case."""
 
     MOST = 12
+    # By these a case calls the ports of servers, of the picker's socket for events, and of the engines' sockets for events and replays.
+    PORTS = 9100, 5999, 6000, 6001
 
     def __init__(self):
         self.port = free_ports()
         self.pages, self.scrapes = [""] * self.MOST, [0] * self.MOST
-        self.servers = []
+        self.servers, self.engines = [], None
         for i in range(self.MOST):
             server = PageServer((self.address(i), self.port), self._handler(i))
             threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -73,13 +77,19 @@ class Fleet:
             disable_nagle_algorithm = True
 
             def do_GET(self):
-                page = fleet.pages[i].encode()
                 fleet.scrapes[i] += 1
+                self._answer("text/plain; version=0.0.4", fleet.pages[i])
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                self._answer("application/json", json.dumps(rendered(body)))
+
+            def _answer(self, kind, text):
                 self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.send_header("Content-Length", str(len(page)))
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(text.encode())))
                 self.end_headers()
-                self.wfile.write(page)
+                self.wfile.write(text.encode())
 
             def log_message(self, *_):
                 pass
@@ -98,15 +108,42 @@ class Fleet:
         return ",".join(self.name_of(h) for h in hosts_ports.split(","))
 
     def serve(self, case):
+        if self.engines:
+            self.engines.stop()
+        self.engines = Engines(case, self.address, free_ports(3))
+        self.labels = [endpoint["labels"] for endpoint in case["endpoints"]]
         for i, endpoint in enumerate(case["endpoints"]):
             self.pages[i], self.scrapes[i] = endpoint["metrics"], 0
         self.size = len(case["endpoints"])
+
+    def with_ports(self, text):
+        """What a case says, with the ports that are used."""
+        port = self.engines.port
+        used = dict(zip(self.PORTS, (self.port, port, port + 1, port + 2)))
+        return re.sub(r"\b\d{4}\b", lambda number: str(used.get(int(number[0]), number[0])), text)
+
+    def list_endpoints(self, present):
+        """Writes the file of endpoints, at once."""
+        part = self.endpoints.with_suffix(".part")
+        part.write_text("endpoints:\n" + "".join(
+            f'- {{name: e{i}, address: {self.address(i)}, port: "{self.port}", labels: {json.dumps(self.labels[i])}}}\n' for i in present))
+        part.rename(self.endpoints)
+
+    def act(self, step):
+        """What is no request: time that passes, and what engines do and who belongs to the fleet. Returns whether the step was that."""
+        acts = {"sleep": lambda: time.sleep(step["ms"] / 1000), "kv": lambda: self.engines.publish(step, self.with_ports(step["topic"])),
+                "restart": lambda: self.engines.restart(step["ep"]), "fleet": lambda: self.list_endpoints(step["present"])}
+        if act := acts.get(step["op"]):
+            act()
+        return bool(act)
 
     def read(self):
         """Whether the metrics of every endpoint have been read, and dealt with."""
         return all(n >= 3 for n in self.scrapes[:self.size])
 
     def stop(self):
+        if self.engines:
+            self.engines.stop()
         for server in self.servers:
             server.shutdown()
             server.server_close()
@@ -114,12 +151,13 @@ class Fleet:
 
 def configuration(case, fleet, directory):
     """The case's configuration with a file of its endpoints."""
-    endpoints = pathlib.Path(directory) / "endpoints.yaml"
-    endpoints.write_text("endpoints:\n" + "".join(
-        f'- {{name: e{i}, address: {fleet.address(i)}, port: "{fleet.port}", labels: {json.dumps(of["labels"])}}}\n'
-        for i, of in enumerate(case["endpoints"])))
+    fleet.endpoints = pathlib.Path(directory) / "endpoints.yaml"
+    fleet.list_endpoints(range(len(case["endpoints"])))
+    ops = {step["op"] for step in case["steps"]}
+    plugins = fleet.with_ports(case["plugins"]) if "kv" in ops else case["plugins"]
     return ("apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n"
-            f"- {{name: file-discovery, type: file-discovery, parameters: {{path: {endpoints}, watchFile: false}}}}\n{case['plugins']}\n"
+            f"- {{name: file-discovery, type: file-discovery, parameters: {{path: {fleet.endpoints}, "
+            f"watchFile: {json.dumps('fleet' in ops)}}}}}\n{plugins}\n"
             f"dataLayer:\n  discovery: {{pluginRef: file-discovery}}\n{case.get('dataLayer', '')}")
 
 
@@ -226,32 +264,40 @@ def in_any_order(requests, said):
     return [one for _, one in sorted(zip(requests, said), key=lambda pair: (order[json.dumps(pair[0])], pair[1].get("picked", "")))]
 
 
-def run(case, fleet, picker, settle=0.0):
+def run(case, fleet, picker, settle=0.0, settled=lambda said: True):
     """Runs a case's script and yields what was said to its probes. `settle` seconds are given to updates that a picker makes
-    after it has answered."""
+    after it has answered. A probe whose answer is not `settled` is asked again, for 20 s at most: events may be on their way."""
     number, open_requests = 0, {}
+
+    def answers(step, at):
+        nonlocal number
+        requests = step.get("requests", [step])
+        asked = []
+        for one in requests:
+            number += 1
+            asked.append(Asked(channel, fleet, one, number))
+        said = [one.decision() for one in asked]
+        if step["op"] == "open":
+            open_requests[step["id"]] = asked[0]
+        else:
+            for one in asked:
+                one.finish()
+        if step["op"] not in ("probe", "together") and not asked[0].refused:
+            return []
+        return [{"case": case["name"], "step": at, **({"i": i} if len(said) > 1 else {}), **one}
+                for i, one in enumerate(in_any_order(requests, said))]
+
     with picker.channel() as channel:
         for at, step in enumerate(case["steps"]):
-            if step["op"] == "sleep":
-                time.sleep(step["ms"] / 1000)
+            if fleet.act(step):
                 continue
             if step["op"] == "close":
                 open_requests.pop(step["id"]).finish()
                 continue
-            requests = step.get("requests", [step])
-            asked = []
-            for one in requests:
-                number += 1
-                asked.append(Asked(channel, fleet, one, number))
-            said = [one.decision() for one in asked]
-            if step["op"] == "open":
-                open_requests[step["id"]] = asked[0]
-            else:
-                for one in asked:
-                    one.finish()
-            if step["op"] in ("probe", "together") or asked[0].refused:
-                for i, one in enumerate(in_any_order(requests, said)):
-                    yield {"case": case["name"], "step": at, **({"i": i} if len(said) > 1 else {}), **one}
+            said, deadline = answers(step, at), time.monotonic() + 20
+            while not all(map(settled, said)) and time.monotonic() < deadline:
+                said = answers(step, at)
+            yield from said
             time.sleep(settle)
         for one in open_requests.values():
             one.finish()

@@ -23,3 +23,34 @@ def expand(body):
         text = text_of(int(mark[2]), int(mark[3]))
         return text if mark[1] == "{" else ",".join(str(ord(c)) for c in text)
     return MARK.sub(replacement, body)
+
+
+IMAGE = re.compile(r"https://example\.com/(\w+)-(\d+)\.png")  # its hash and its number of tokens
+
+
+def tokens_of(text):
+    return [ord(c) for c in text]
+
+
+def rendered(body):
+    """What a server's render endpoint answers: a token is a code point; a chat is its contents joined by newlines, its images so many
+    tokens 7."""
+    if "messages" not in body:
+        prompts = body["prompt"] if isinstance(body["prompt"], list) else [body["prompt"]]
+        return [{"token_ids": tokens_of(prompt)} for prompt in prompts]
+    tokens, hashes, places = [], [], []
+    for i, message in enumerate(body["messages"]):
+        content = message["content"]
+        tokens += tokens_of("\n" if i else "")
+        for part in [{"text": content}] if isinstance(content, str) else content:
+            if "text" in part:
+                tokens += tokens_of(part["text"])
+                continue
+            image = IMAGE.fullmatch(part["image_url"]["url"])
+            if not image:
+                continue
+            hashes.append(image[1])
+            places.append({"offset": len(tokens), "length": int(image[2])})
+            tokens += [7] * int(image[2])
+    features = {"features": {"mm_hashes": {"image": hashes}, "mm_placeholders": {"image": places}}} if hashes else {}
+    return {"token_ids": tokens, **features}
