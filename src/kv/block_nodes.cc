@@ -23,7 +23,8 @@ BlockNodes::BlockNodes(size_t nodes_max)
 }
 
 BlockNodes::~BlockNodes() {
-  for (auto& chunk : chunks_) FreeTable()(chunk.load());
+  for (auto& chunk : chunks_)
+    if (BlockNode* const nodes = chunk.load()) FreeTable{kChunkNodes * sizeof(BlockNode)}(nodes);
 }
 
 void BlockNodes::grow() {
@@ -31,7 +32,7 @@ void BlockNodes::grow() {
   auto& chunk = chunks_.at(first / kChunkNodes);
   BlockNode* nodes = chunk.load(std::memory_order_relaxed);
   if (nodes == nullptr) {
-    nodes = static_cast<BlockNode*>(allocate_table(kChunkNodes * sizeof(BlockNode)));
+    nodes = make_table<BlockNode>(kChunkNodes).release();
     chunk.store(nodes, std::memory_order_release);
   }
   for (size_t i = 0; i < 64; ++i) new (nodes + first % kChunkNodes + i) BlockNode{};

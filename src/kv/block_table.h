@@ -3,6 +3,7 @@
 #include "epochs.h"
 #include "table_memory.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -16,10 +17,12 @@ namespace llmd::kv {
 
 /// hash -> number of a node, for one writer at a time and any number of readers.
 ///
-/// A bucket is one cache line: ten numbers with 16 bits of their hashes, and how many numbers went
-/// past it because it was full. Such a number stands in one of the next buckets, and a search ends
-/// at the first bucket that nothing went past. Numbers never move but when a part is replaced by a
-/// larger one, which readers do not notice; the old one is freed when they are through with it.
+/// A bucket is one cache line: ten numbers, each with a label of 13 bits of its hash and how far it
+/// stands from its home, and how many numbers went past the bucket because it was full. Such a
+/// number stands in one of the next buckets, and a search ends at the first bucket that nothing
+/// went past. It comes back when a place becomes free: else all searches would become longer with
+/// time. A reader that found nothing searches again if numbers moved meanwhile. A part that is too
+/// full is replaced by a larger one; the old one is freed when no reader is left that sees it.
 ///
 /// Threading: const methods from any thread inside an Epochs::Reader, or from the writer.
 class BlockTable {
@@ -48,8 +51,12 @@ class BlockTable {
   /// The first number with this hash for which is_it(number); 0: none.
   template <class IsIt>
   uint32_t find(uint64_t hash, IsIt is_it) const {
-    const Place place = locate(hash, is_it);
-    return place.bucket ? place.number : 0;
+    const auto& moves = moves_[part_of(hash)];
+    while (true) {
+      const uint32_t before = moves.load(std::memory_order_acquire);
+      const Place place = locate(hash, is_it);
+      if (place.bucket || moves.load(std::memory_order_relaxed) == before) return place.number;
+    }
   }
 
   /// Adds a number; `hash_of(number)` tells the hashes of those that are there. `may_grow` false:
@@ -75,12 +82,13 @@ class BlockTable {
  private:
   static constexpr size_t kParts = 16;
   static constexpr size_t kSlots = 10;
-  static constexpr size_t kTagsAWord = 4;
-  static constexpr size_t kPastShift = 32;  // of the count in the third word, above two tags
+  static constexpr size_t kLabelsAWord = 4;
+  static constexpr size_t kPastShift = 32;  // of the count in the third word, above two labels
+  static constexpr uint64_t kFar = 7;       // buckets from home, and more
   static constexpr uint64_t kEach = 0x0001000100010001;
 
   struct alignas(64) Bucket {
-    std::array<std::atomic<uint64_t>, 3> tags;  // 0: free
+    std::array<std::atomic<uint64_t>, 3> labels;  // 0: free
     std::array<std::atomic<uint32_t>, kSlots> numbers;
   };
   static_assert(sizeof(Bucket) == 64);
@@ -99,6 +107,8 @@ class BlockTable {
     size_t buckets = 0;
     size_t size = 0;
     size_t size_max = 0;  // it grows beyond
+
+    size_t after(size_t at) const { return at + 1 == buckets ? 0 : at + 1; }
   };
   struct Replaced {
     uint64_t epoch;
@@ -109,56 +119,76 @@ class BlockTable {
     size_t slot = 0;
     uint32_t number = 0;
   };
+  struct Passed {
+    Bucket* bucket = nullptr;
+    size_t slot = 0;
+    size_t by = 0;  // buckets behind the one that it passed
+  };
 
   static size_t part_of(uint64_t hash) { return hash % kParts; }
-  static uint64_t tag_of(uint64_t hash) {
-    const uint64_t tag = hash >> 8 & 0xffff;
-    return tag == 0 ? 1 : tag;
+  /// Of a number that stands `distance` buckets behind its home.
+  static uint64_t label_of(uint64_t hash, size_t distance) {
+    const uint64_t bits = hash >> 8 & 0x1fff;
+    return (bits == 0 ? 1 : bits) << 3 | std::min<uint64_t>(distance, kFar);
   }
   static size_t home(uint64_t hash, size_t buckets) { return (hash >> 32) * buckets >> 32; }
-  static size_t grown(size_t buckets) { return buckets + buckets * 2 / 5 + 1; }
+  static size_t grown(size_t buckets) {
+    const size_t more = buckets + buckets / 4 + 1;
+    constexpr size_t kPage = kHugePageBytes / sizeof(Bucket);
+    return more < kPage ? more : (more + kPage - 1) / kPage * kPage;
+  }
   const View& view(uint64_t hash) const {
     return *views_[part_of(hash)].load(std::memory_order_acquire);
   }
 
-  /// The high bit of each 16-bit lane that equals the tag. Lanes above one that does may be wrong.
-  static uint64_t equal_lanes(uint64_t word, uint64_t tag) {
-    const uint64_t x = word ^ tag * kEach;
-    return (x - kEach) & ~x & kEach << 15;
+  /// A bit for each slot of the bucket whose label is this one.
+  static uint32_t slots_with(const std::array<uint64_t, 3>& words, uint64_t label) {
+    constexpr uint64_t kLow = 0x7fff * kEach;
+    uint32_t slots = 0;
+    for (size_t i = 0; i < words.size(); ++i) {
+      const uint64_t x = words[i] ^ label * kEach;
+      const uint64_t zero = ~(((x & kLow) + kLow) | x | kLow);  // the high bit of each equal lane
+      slots |= static_cast<uint32_t>((zero >> 15) * 0x0001000200040008 >> 48 & 15) << i * 4;
+    }
+    return slots & ((1u << kSlots) - 1);
   }
-  static uint64_t equal_tags(uint64_t word, size_t index, uint64_t tag) {
-    const uint64_t lanes = equal_lanes(word, tag);
-    return index == 2 ? lanes & 0xffffffff : lanes;
+  static std::array<uint64_t, 3> words_of(const Bucket& bucket) {
+    return {bucket.labels[0].load(std::memory_order_acquire),
+            bucket.labels[1].load(std::memory_order_acquire),
+            bucket.labels[2].load(std::memory_order_acquire)};
   }
+  static uint64_t label_at(const Bucket& bucket, size_t slot) {
+    const uint64_t word = bucket.labels[slot / kLabelsAWord].load(std::memory_order_relaxed);
+    return word >> slot % kLabelsAWord * 16 & 0xffff;
+  }
+  static void set_label(Bucket& bucket, size_t slot, uint64_t label);
   static uint64_t past(const Bucket& bucket) {
-    return bucket.tags[2].load(std::memory_order_relaxed) >> kPastShift;
+    return bucket.labels[2].load(std::memory_order_relaxed) >> kPastShift;
   }
+  static void count_past(Bucket& bucket, int64_t change);
 
   template <class IsIt>
   Place locate(uint64_t hash, IsIt is_it) const {
     const View& part = view(hash);
-    const uint64_t tag = tag_of(hash);
     size_t at = home(hash, part.count);
-    for (size_t n = 0; n < part.count; ++n) {
+    for (size_t distance = 0; distance < part.count; ++distance) {
       const Bucket& bucket = part.buckets[at];
-      uint64_t last = 0;
-      for (size_t i = 0; i < bucket.tags.size(); ++i) {
-        last = bucket.tags[i].load(std::memory_order_acquire);
-        for (uint64_t lanes = equal_tags(last, i, tag); lanes != 0; lanes &= lanes - 1) {
-          const auto lane = static_cast<size_t>(std::countr_zero(lanes)) / 16;
-          if ((last >> lane * 16 & 0xffff) != tag) continue;
-          const size_t slot = i * kTagsAWord + lane;
-          const uint32_t number = bucket.numbers[slot].load(std::memory_order_relaxed);
-          if (is_it(number)) return {const_cast<Bucket*>(&bucket), slot, number};
-        }
+      const auto words = words_of(bucket);
+      uint32_t slots = slots_with(words, label_of(hash, distance));
+      for (; slots != 0; slots &= slots - 1) {
+        const auto slot = static_cast<size_t>(std::countr_zero(slots));
+        const uint32_t number = bucket.numbers[slot].load(std::memory_order_relaxed);
+        if (is_it(number)) return {const_cast<Bucket*>(&bucket), slot, number};
       }
-      if (last >> kPastShift == 0) return {};
+      if (words[2] >> kPastShift == 0) return {};
       at = at + 1 == part.count ? 0 : at + 1;
     }
     return {};
   }
 
   void put(Part& part, uint64_t hash, uint32_t number);
+  static Passed find_passed(const Part& part, size_t at);
+  void fill_gap(uint64_t hash, size_t at, size_t slot);
   static std::unique_ptr<Memory> make(size_t buckets);
   template <class HashOf>
   void grow(Part& part, HashOf hash_of);
@@ -166,6 +196,7 @@ class BlockTable {
 
   Epochs& epochs_;
   std::array<std::atomic<const View*>, kParts> views_;
+  std::array<std::atomic<uint32_t>, kParts> moves_{};  // of numbers, inside the parts
   std::array<Part, kParts> parts_;
   std::deque<Replaced> replaced_;
   size_t size_ = 0;
@@ -187,8 +218,7 @@ void BlockTable::grow(Part& part, HashOf hash_of) {
     if (at < kAhead) continue;
     const Bucket& bucket = buckets[at - kAhead];
     for (size_t slot = 0; slot < kSlots; ++slot) {
-      const uint64_t word = bucket.tags[slot / kTagsAWord].load(std::memory_order_relaxed);
-      if ((word >> slot % kTagsAWord * 16 & 0xffff) == 0) continue;
+      if (label_at(bucket, slot) == 0) continue;
       const uint32_t number = bucket.numbers[slot].load(std::memory_order_relaxed);
       put(next, hash_of(number), number);
     }
@@ -206,20 +236,23 @@ std::string BlockTable::check(Visit visit, HashOf hash_of) const {
     size_t of_part = 0;
     for (size_t at = 0; at < part.buckets; ++at)
       for (size_t slot = 0; slot < kSlots; ++slot) {
-        const uint64_t word = buckets[at].tags[slot / kTagsAWord].load();
-        const uint64_t tag = word >> slot % kTagsAWord * 16 & 0xffff;
-        if (tag == 0) continue;
+        const uint64_t label = label_at(buckets[at], slot);
+        if (label == 0) continue;
         const uint32_t number = buckets[at].numbers[slot].load();
         const uint64_t hash = hash_of(number);
-        if (tag_of(hash) != tag || &parts_[part_of(hash)] != &part)
+        const size_t from = home(hash, part.buckets);
+        const size_t distance = (at + part.buckets - from) % part.buckets;
+        if (label_of(hash, distance) != label || &parts_[part_of(hash)] != &part)
           wrong = "a number in the wrong place of a table";
-        for (size_t b = home(hash, part.buckets); b != at; b = (b + 1) % part.buckets)
-          ++expected[b];
+        for (size_t i = 0; i < distance; ++i) ++expected[(from + i) % part.buckets];
         visit(number);
         ++of_part;
       }
-    for (size_t at = 0; at < part.buckets; ++at)
+    for (size_t at = 0; at < part.buckets; ++at) {
       if (past(buckets[at]) != expected[at]) wrong = "a bucket miscounts what went past it";
+      if (slots_with(words_of(buckets[at]), 0) != 0 && find_passed(part, at).bucket != nullptr)
+        wrong = "a number stands behind a bucket that has room";
+    }
     if (of_part != part.size) wrong = "a part of a table miscounts its numbers";
     numbers += of_part;
   }

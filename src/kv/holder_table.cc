@@ -10,9 +10,9 @@ HolderTable::HolderTable(size_t buckets, size_t words)
     : mask_(buckets - 1), words_(words), bucket_cells_(kWays * (1 + words)) {
   CHECK(buckets > 1 && (buckets & mask_) == 0);
   CHECK(words <= kWordsMax);
-  auto* cells = static_cast<Cell*>(allocate_table(bytes()));
-  for (size_t i = 0; i < buckets * bucket_cells_; ++i) new (cells + i) Cell(0);
-  cells_.reset(cells);
+  const size_t cells = buckets * bucket_cells_;
+  cells_ = make_table<Cell>(cells);
+  for (size_t i = 0; i < cells; ++i) new (&cells_[i]) Cell(0);
 }
 
 HolderTable::Place HolderTable::find(uint64_t key) const {
