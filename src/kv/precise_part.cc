@@ -14,8 +14,6 @@ namespace {
 constexpr size_t kSlice = 256;
 /// Blocks whose cache lines are on their way while one is stored, two lines each.
 constexpr size_t kAhead = 12;
-/// Blocks that are removed together.
-constexpr size_t kTogether = 32;
 /// Nodes that an eviction looks at before it takes one that is recent.
 constexpr size_t kLooks = 64;
 constexpr size_t kSweepMin = 4096;
@@ -281,28 +279,31 @@ PrecisePart::Removal PrecisePart::remove(const Holder& holder, const Place& plac
     if (endpoint == nullptr) return {};
     reclaim();
     const size_t copies_before = copies_taken_;
-    auto slice = engine_keys.subspan(at, std::min(kSlice, engine_keys.size() - at));
-    for (; !slice.empty(); slice = slice.subspan(std::min(kTogether, slice.size())))
-      remove_slice({endpoint, who}, slice.first(std::min(kTogether, slice.size())),
-                   removal.unknown);
+    remove_slice({endpoint, who},
+                 engine_keys.subspan(at, std::min(kSlice, engine_keys.size() - at)),
+                 removal.unknown);
     removal.copies += copies_taken_ - copies_before;
     keep_runs_short(*endpoint, holder.slot);
   }
   return removal;
 }
 
-/// Requires: at most kTogether keys.
+/// Each block waits for three cache lines, one behind the other, while those before it are removed.
+/// Requires: at most kSlice keys.
 void PrecisePart::remove_slice(const Writer& writer, std::span<const uint64_t> engine_keys,
                                std::vector<uint64_t>& unknown) {
-  uint64_t hashes[kTogether];
-  uint32_t guesses[kTogether];
-  for (size_t i = 0; i < engine_keys.size(); ++i)
-    by_engine_key_.prefetch(hashes[i] = hash_of(engine_keys[i]));
-  for (size_t i = 0; i < engine_keys.size(); ++i)
-    __builtin_prefetch(&nodes_[guesses[i] = by_engine_key_.guess(hashes[i])]);
-  for (size_t i = 0; i < engine_keys.size(); ++i)
-    prefetch(nodes_[guesses[i]].key.load(std::memory_order_relaxed));
-  for (size_t i = 0; i < engine_keys.size(); ++i) {
+  constexpr size_t kStep = 8;
+  uint64_t hashes[kSlice];
+  uint32_t guesses[kSlice];
+  const size_t count = engine_keys.size();
+  for (size_t at = 0; at < count + 3 * kStep; ++at) {
+    if (at < count) by_engine_key_.prefetch(hashes[at] = hash_of(engine_keys[at]));
+    if (const size_t i = at - kStep; i < count)
+      __builtin_prefetch(&nodes_[guesses[i] = by_engine_key_.guess(hashes[i])]);
+    if (const size_t i = at - 2 * kStep; i < count)
+      prefetch(nodes_[guesses[i]].key.load(std::memory_order_relaxed));
+    const size_t i = at - 3 * kStep;
+    if (i >= count) continue;
     const auto is_it = [&](uint32_t other) { return nodes_[other].engine_key == engine_keys[i]; };
     const uint32_t number =
         guesses[i] != 0 && is_it(guesses[i]) ? guesses[i] : by_engine_key_.find(hashes[i], is_it);
