@@ -19,6 +19,7 @@ struct Outcome {
 Outcome check(std::vector<std::string> args) {
   args.insert(args.begin(), "check");
   std::vector<char*> argv;
+  argv.reserve(args.size());
   for (auto& arg : args) argv.push_back(arg.data());
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();

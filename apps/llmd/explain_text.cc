@@ -70,8 +70,12 @@ std::string model_of(const Json& d) {
   return target.empty() || target == model ? model : model + " -> " + target;
 }
 
+double waited(const Json& d) {
+  return d.value("wait", Json()).is_null() ? 0 : d.at("microseconds").value("admit", 0.0);
+}
+
 double decided_in(const Json& d) {
-  double sum = 0;
+  double sum = -waited(d);
   for (const auto& stage : d.at("microseconds")) sum += stage.get<double>();
   return sum;
 }
@@ -83,11 +87,12 @@ std::string outcome(const Json& d) {
 }
 
 std::string list_text(const Json& decisions) {
-  Table table({false, false, false, true, true, true, false});
-  table.add({"TIME", "REQUEST", "MODEL", "TRY", "CANDIDATES", "DECIDED IN", "WENT TO"});
+  Table table({false, false, false, true, true, true, true, false});
+  table.add({"TIME", "REQUEST", "MODEL", "TRY", "CANDIDATES", "WAITED", "DECIDED IN", "WENT TO"});
   for (const auto& d : decisions)
     table.add({text_at(d, "time").substr(0, 23), text_at(d, "requestId"), model_of(d),
-               text_at(d, "try"), text_at(d, "candidates"), duration(decided_in(d)), outcome(d)});
+               text_at(d, "try"), text_at(d, "candidates"),
+               waited(d) > 0 ? duration(waited(d)) : "-", duration(decided_in(d)), outcome(d)});
   std::string out;
   table.print(out, "");
   return out;
@@ -194,9 +199,8 @@ void add_wait(std::string& out, const Json& d) {
   const Json wait = d.value("wait", Json());
   if (wait.is_null()) return;
   auto to = std::back_inserter(out);
-  fmt::format_to(to, "  waited {}: {} (saturation {:g}, its ceiling {:g})\n",
-                 duration(d.at("microseconds").value("admit", 0.0)), text_at(wait, "why"),
-                 number_at(wait, "saturation"), number_at(wait, "ceiling"));
+  fmt::format_to(to, "  waited {}: {} (saturation {:g}, its ceiling {:g})\n", duration(waited(d)),
+                 text_at(wait, "why"), number_at(wait, "saturation"), number_at(wait, "ceiling"));
   const Json& expected = wait.at("expectedSeconds");
   fmt::format_to(to, "  when it came: {} ahead in its flow, {} in its band; expected wait {}\n",
                  text_at(wait, "aheadInFlow"), text_at(wait, "aheadInBand"),

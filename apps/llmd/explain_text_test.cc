@@ -19,8 +19,18 @@ TEST(ExplainText, ListsDecisions) {
     "targetModel":"m-v2","candidates":3,"endpoint":"default/a","address":"10.0.0.1:80")"));
   EXPECT_EQ(
       *text,
-      "TIME                     REQUEST  MODEL      TRY  CANDIDATES  DECIDED IN  WENT TO\n"
-      "2026-11-30T01:02:03.123  r-1      m -> m-v2    2           3     20.0 ms  default/a\n");
+      "TIME                     REQUEST  MODEL      TRY  CANDIDATES  WAITED  DECIDED IN  WENT TO\n"
+      "2026-11-30T01:02:03.123  r-1      m -> m-v2    2           3       -     20.0 ms  "
+      "default/a\n");
+}
+
+TEST(ExplainText, ListsWaitingApartFromDeciding) {
+  const auto text =
+      explain_text(R"({"decisions":[{"requestId":"r-1","time":"2026-11-30T01:02:03.123Z",
+    "outcome":"sent","try":1,"model":"m","targetModel":"m","candidates":3,"endpoint":"default/a",
+    "wait":{"why":"it was full"},"microseconds":{"parse":1.5,"admit":2500000,"schedule":20000}}]})");
+  EXPECT_NE(text->find("CANDIDATES  WAITED  DECIDED IN"), std::string::npos) << *text;
+  EXPECT_NE(text->find("   2.5 s     20.0 ms  default/a"), std::string::npos) << *text;
 }
 
 TEST(ExplainText, ShowsWhoWasRemovedAndHowTheRestScored) {

@@ -240,7 +240,7 @@ char* put_micros(char* at, uint32_t micros) {
 char* put_decimal(char* at, double v) {
   constexpr double kLargest = 1e9;
   if (!(v >= 0 && v < kLargest)) return nullptr;
-  const auto micros = static_cast<uint64_t>(v * kMicro + 0.5);
+  const auto micros = static_cast<uint64_t>(std::lround(v * kMicro));
   if (micros == 0 && v != 0) return nullptr;
   at = std::to_chars(at, at + 24, micros / kMicro).ptr;
   const auto rest = static_cast<uint32_t>(micros % kMicro);

@@ -161,6 +161,7 @@ TEST(Log, TakesLinesFromManyThreadsAndLosesNone) {
   const uint64_t dropped = dropped_lines();
   {
     std::vector<std::jthread> threads;
+    threads.reserve(4);
     for (int t = 0; t < 4; ++t)
       threads.emplace_back([t] {
         for (int i = 0; i < 500; ++i) info("m", {{"id", t * 1000 + i}});

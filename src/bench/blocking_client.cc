@@ -17,23 +17,6 @@ namespace {
 constexpr std::string_view kPlain = "http://";
 constexpr std::string_view kSecure = "https://";
 
-std::string_view failure_text(http::Failure failure) {
-  switch (failure) {
-    case http::Failure::kConnect:
-      return "cannot connect";
-    case http::Failure::kStale:
-    case http::Failure::kUnsent:
-    case http::Failure::kReset:
-    case http::Failure::kBroken:
-      return "connection closed before the answer was complete";
-    case http::Failure::kTimeout:
-      return "no answer in time";
-    case http::Failure::kProtocol:
-      return "the answer is not valid HTTP";
-  }
-  return "failed";
-}
-
 /// Notes how one call ends.
 struct Exchange final : http::CallHandler {
   std::function<void(int status, std::string_view data)> on_bytes;
@@ -118,7 +101,7 @@ struct BlockingClient::State {
     if (exchange.failure)
       return fail(Code::kServiceUnavailable,
                   fmt::format("{} {}{}: {}", request.method, target.host, request.target,
-                              failure_text(*exchange.failure)));
+                              http::text_of(*exchange.failure)));
     return exchange.status;
   }
 

@@ -81,6 +81,7 @@ void merge(OpenLoopResult& into, const OpenLoopResult& more) {
   into.ok += more.ok;
   into.refused += more.refused;
   into.broken += more.broken;
+  for (const auto& [why, count] : more.why) into.why[why] += count;
   into.timed_out += more.timed_out;
   into.not_sent += more.not_sent;
   into.output_tokens += more.output_tokens;

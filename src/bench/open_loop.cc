@@ -29,7 +29,8 @@ class Flight final : http::CallHandler {
  private:
   void on_response(const http::ResponseHead& head) override { status_ = head.status; }
   void on_data(std::string_view data, bool last) override;
-  void on_failure(http::Failure) override;
+  void on_failure(http::Failure failure) override;
+  void broke(std::string_view why);
   void end();
 
   Generator& generator_;
@@ -173,8 +174,11 @@ void Flight::on_data(std::string_view data, bool last) {
   auto& result = generator_.result;
   if (status_ != 200) {
     ++result.refused;
-  } else if (!stream_.done() || stream_.failed() || !stream_.first_content()) {
-    ++result.broken;
+    ++result.why[fmt::format("status {}", status_)];
+  } else if (stream_.failed()) {
+    broke("an event of the answer is no token, or an error");
+  } else if (!stream_.done() || !stream_.first_content()) {
+    broke(stream_.done() ? "no token in the answer" : "the answer ended without \"[DONE]\"");
   } else {
     ++result.ok;
     result.output_tokens += stream_.content_events();
@@ -190,9 +194,14 @@ void Flight::on_data(std::string_view data, bool last) {
   end();
 }
 
-void Flight::on_failure(http::Failure) {
-  ++generator_.result.broken;
+void Flight::on_failure(http::Failure failure) {
+  broke(http::text_of(failure));
   end();
+}
+
+void Flight::broke(std::string_view why) {
+  ++generator_.result.broken;
+  ++generator_.result.why[std::string(why)];
 }
 
 void Flight::end() {

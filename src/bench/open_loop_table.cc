@@ -21,6 +21,8 @@ std::string open_loop_table(const OpenLoopResult& r) {
       "  {} sent in {:.1f} s ({:.1f}/s): {} ok, {} refused, {} broken, {} timed out, {} not sent\n",
       r.sent, r.seconds, static_cast<double>(r.sent) / span, r.ok, r.refused, r.broken, r.timed_out,
       r.not_sent);
+  for (const auto& [why, count] : r.why)
+    fmt::format_to(std::back_inserter(out), "    {} x {}\n", count, why);
   fmt::format_to(std::back_inserter(out), "  {:.1f} output tokens/s\n",
                  static_cast<double>(r.output_tokens) / span);
   if (r.prompt_tokens > 0)

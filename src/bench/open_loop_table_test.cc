@@ -10,6 +10,7 @@ TEST(OpenLoopTable, ShowsCountsAndPercentiles) {
                    .ok = 7,
                    .refused = 1,
                    .broken = 1,
+                   .why = {{"cannot connect", 1}, {"status 429", 1}},
                    .timed_out = 1,
                    .output_tokens = 40,
                    .seconds = 2};
@@ -20,6 +21,7 @@ TEST(OpenLoopTable, ShowsCountsAndPercentiles) {
       table.find("10 sent in 2.0 s (5.0/s): 7 ok, 1 refused, 1 broken, 1 timed out, 0 not sent"),
       std::string::npos)
       << table;
+  EXPECT_NE(table.find("    1 x cannot connect\n    1 x status 429\n"), std::string::npos) << table;
   EXPECT_NE(table.find("20.0 output tokens/s"), std::string::npos);
   EXPECT_NE(table.find("P50      20.0"), std::string::npos) << table;
   EXPECT_NE(table.find("P50     200.0"), std::string::npos) << table;

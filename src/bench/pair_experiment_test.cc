@@ -176,6 +176,7 @@ TEST_F(OpenLoop, CountsRefusals) {
                                      .context_tokens = 60});
   EXPECT_GT(result.sent, 0);
   EXPECT_EQ(result.refused, result.sent);
+  EXPECT_EQ(result.why, (std::map<std::string, int64_t>{{"status 429", result.sent}}));
 }
 
 TEST_F(OpenLoop, DoesNotSendBeyondItsLimit) {

@@ -18,11 +18,9 @@ const http::Destination* Fetch::begin(Server& server, Nanos timeout) {
 }
 
 void Fetch::on_failure(http::Failure failure) {
-  if (failure == http::Failure::kConnect) {
-    server_->could_not_be_reached();
-    return end("cannot connect", false);
-  }
-  end(failure == http::Failure::kTimeout ? "no answer in time" : "the connection broke");
+  const bool reached = failure != http::Failure::kConnect;
+  if (!reached) server_->could_not_be_reached();
+  end(http::text_of(failure), reached);
 }
 
 void Fetch::end(std::string_view why, bool reached) {

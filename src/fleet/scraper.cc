@@ -99,7 +99,7 @@ class Target final : http::CallHandler {
     call_.start(destination_, request);
     timer_.arm(shared_.options.timeout, [this] {
       call_.abort();
-      failed("timed out");
+      failed(http::text_of(http::Failure::kTimeout));
     });
   }
 
@@ -136,21 +136,7 @@ class Target final : http::CallHandler {
     wait(next);
   }
 
-  void on_failure(http::Failure failure) override {
-    switch (failure) {
-      case http::Failure::kConnect:
-        return failed("cannot connect");
-      case http::Failure::kStale:
-      case http::Failure::kUnsent:
-      case http::Failure::kReset:
-      case http::Failure::kBroken:
-        return failed("connection closed");
-      case http::Failure::kTimeout:
-        return failed("timed out");
-      case http::Failure::kProtocol:
-        return failed("not a valid HTTP answer");
-    }
-  }
+  void on_failure(http::Failure failure) override { failed(http::text_of(failure)); }
 
   void failed(std::string_view why) {
     shared_.poll_errors.add();

@@ -6,6 +6,23 @@
 
 namespace llmd::http {
 
+std::string_view text_of(Failure failure) {
+  switch (failure) {
+    case Failure::kConnect:
+      return "cannot connect";
+    case Failure::kStale:
+    case Failure::kUnsent:
+    case Failure::kReset:
+    case Failure::kBroken:
+      return "connection closed before the answer was complete";
+    case Failure::kTimeout:
+      return "no answer in time";
+    case Failure::kProtocol:
+      return "the answer is not valid HTTP";
+  }
+  return "failed";
+}
+
 ClientPeer& Client::State::peer(const Destination& destination) {
   auto& slot = peers[destination];
   if (!slot) {

@@ -62,7 +62,7 @@ Result<RenderedPrompt> read_prompt(const json& answer) {
 
 }  // namespace
 
-Result<std::vector<RenderedPrompt>> read_answer(std::string_view body, bool chat) {
+Rendered read_answer(std::string_view body, bool chat) {
   const json answer = json::parse(body, nullptr, false);
   std::vector<RenderedPrompt> prompts;
   if (chat) {

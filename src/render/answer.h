@@ -10,6 +10,6 @@ namespace llmd::render {
 
 /// The prompts in the answer of a render endpoint: an object for a chat, a list with one for each
 /// prompt otherwise. Media without a place are left out. Errors name the field.
-Result<std::vector<RenderedPrompt>> read_answer(std::string_view body, bool chat);
+Rendered read_answer(std::string_view body, bool chat);
 
 }  // namespace llmd::render

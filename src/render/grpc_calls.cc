@@ -50,7 +50,7 @@ struct GrpcCall final : ServerCall, fetch::Unary {
     if (prompts.size() < requests.size()) return next();
     end_with(std::move(prompts));
   }
-  void end_with(Outcome outcome, bool reached = true) {
+  void end_with(Rendered outcome, bool reached = true) {
     requests.clear();
     std::exchange(done, nullptr)(std::move(outcome), reached);
   }

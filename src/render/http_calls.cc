@@ -26,7 +26,7 @@ struct HttpCall final : ServerCall, fetch::Post {
   void on_answer(std::string_view bytes) override { answer += bytes; }
   void on_ended(std::string_view why, bool reached) override {
     done(why.empty() ? read_answer(answer, chat)
-                     : Outcome(fail(Code::kServiceUnavailable, std::string(why))),
+                     : Rendered(fail(Code::kServiceUnavailable, std::string(why))),
          reached);
   }
 

@@ -19,7 +19,6 @@
 namespace llmd::render {
 namespace {
 
-using Outcome = Result<std::vector<RenderedPrompt>>;
 using TokenizerPtr = std::shared_ptr<const text::Tokenizer>;
 
 /// Names a model as its files are now.
@@ -35,7 +34,7 @@ std::string key_of(const LocalModel& model) {
   return key;
 }
 
-Outcome render(const text::Tokenizer& tokenizer, const Question& question) {
+Rendered render(const text::Tokenizer& tokenizer, const Question& question) {
   LLMD_TRY_ASSIGN(auto texts, tokenizer.prompts(question.body, question.chat));
   std::vector<RenderedPrompt> prompts;
   for (auto& tokens : texts) prompts.push_back({.token_ids = std::move(tokens), .media = {}});
@@ -85,7 +84,7 @@ struct LocalService::State {
     const auto work = next(wait);
     if (!work) return false;
     const bool late = clock.now() > work->deadline;
-    auto outcome = late ? Outcome(fail(Code::kServiceUnavailable, "no answer in time"))
+    auto outcome = late ? Rendered(fail(Code::kServiceUnavailable, "no answer in time"))
                         : render(*work->tokenizer, work->question);
     counted.of(outcome.has_value()).add();
     questions.answer(work->ticket, std::move(outcome), clock.now());
@@ -95,7 +94,7 @@ struct LocalService::State {
   const Clock& clock;
   const text::Metrics text_metrics;
   const Calls counted;
-  fetch::Questions<Outcome> questions{kQuestionsMax};
+  fetch::Questions<Rendered> questions{kQuestionsMax};
 
   Mutex mutex;
   std::condition_variable_any wake;
@@ -117,7 +116,7 @@ class LocalService::OfModel final : public PromptRenderer {
   Result<uint64_t> ask(Question question, schedule::Signal resume) override {
     return state_->ask(tokenizer_, std::move(question), std::move(resume));
   }
-  Outcome take(uint64_t ticket) override {
+  Rendered take(uint64_t ticket) override {
     auto outcome = state_->questions.take(ticket);
     if (!outcome) return fail(Code::kInternal, "there is no rendered prompt");
     return std::move(*outcome);

@@ -55,7 +55,7 @@ struct RenderClient::State {
     auto& [protocol, calls] = kind_of(server);
     const auto idle = std::ranges::find_if(calls, [](const auto& c) { return !c->active(); });
     ServerCall& call = idle != calls.end() ? **idle : *calls.emplace_back(protocol->call());
-    call.ask(server, std::move(question), [this, ticket, &server](Outcome outcome, bool reached) {
+    call.ask(server, std::move(question), [this, ticket, &server](Rendered outcome, bool reached) {
       if (!reached) leave_alone(server);
       counted.of(outcome.has_value()).add();
       questions.answer(ticket, std::move(outcome), loop.clock().now());
@@ -91,7 +91,7 @@ struct RenderClient::State {
   std::list<Warming> warmings;                             // of the loop
   std::shared_ptr<void> alive = std::make_shared<int>(0);  // expires with this; guards posted work
 
-  fetch::Questions<Outcome> questions{kQuestionsMax};
+  fetch::Questions<Rendered> questions{kQuestionsMax};
 
   Mutex mutex;
   std::map<std::string, std::unique_ptr<RenderServer>> servers LLMD_GUARDED_BY(mutex);
@@ -126,7 +126,7 @@ Result<uint64_t> RenderClient::ask(const fleet::EndpointSpec& spec, Question que
   return *ticket;
 }
 
-Result<std::vector<RenderedPrompt>> RenderClient::take(uint64_t ticket) {
+Rendered RenderClient::take(uint64_t ticket) {
   auto outcome = state_->questions.take(ticket);
   if (!outcome) return fail(Code::kInternal, "there is no rendered prompt");
   return std::move(*outcome);
@@ -141,13 +141,11 @@ class RenderService::OfServer final : public PromptRenderer {
  public:
   OfServer(std::shared_ptr<RenderService> service, fleet::EndpointSpec server)
       : service_(std::move(service)), server_(std::move(server)) {}
-  void warm_up(WarmUp of) override { service_->client_.warm_up(server_, std::move(of)); }
+  void warm_up(const WarmUp& of) override { service_->client_.warm_up(server_, of); }
   Result<uint64_t> ask(Question question, schedule::Signal resume) override {
     return service_->client_.ask(server_, std::move(question), std::move(resume));
   }
-  Result<std::vector<RenderedPrompt>> take(uint64_t ticket) override {
-    return service_->client_.take(ticket);
-  }
+  Rendered take(uint64_t ticket) override { return service_->client_.take(ticket); }
 
  private:
   const std::shared_ptr<RenderService> service_;

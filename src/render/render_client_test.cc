@@ -42,7 +42,7 @@ class Renderer {
 
 struct Bench {
   /// Asks and waits for what comes of it.
-  Result<std::vector<RenderedPrompt>> render(bool chat, Nanos timeout = std::chrono::seconds(5)) {
+  Rendered render(bool chat, Nanos timeout = std::chrono::seconds(5)) {
     int woken = 0;
     const schedule::Signal resume(std::make_shared<std::function<void()>>([&woken] { ++woken; }));
     auto ticket = client.ask(server(), {.chat = chat, .body = "{}", .timeout = timeout}, resume);

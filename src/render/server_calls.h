@@ -14,8 +14,6 @@
 
 namespace llmd::render {
 
-using Outcome = Result<std::vector<RenderedPrompt>>;
-
 /// A server, and when to try it again.
 struct RenderServer {
   RenderServer(const fleet::EndpointSpec& spec, const fleet::Resolver& resolver,
@@ -33,7 +31,7 @@ struct RenderServer {
 class ServerCall {
  public:
   /// What came of it, and whether there is a server.
-  using Done = std::move_only_function<void(Outcome, bool reached)>;
+  using Done = std::move_only_function<void(Rendered, bool reached)>;
 
   virtual ~ServerCall() = default;
   virtual bool active() const = 0;

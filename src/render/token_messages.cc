@@ -16,8 +16,6 @@ using codec::proto_varint;
 using codec::ProtoReader;
 using codec::ProtoWriter;
 using nlohmann::json;
-using Prompts = Result<std::vector<RenderedPrompt>>;
-
 std::unexpected<Error> malformed(const char* what) {
   return fail(Code::kBadRequest, std::string("malformed ") + what);
 }
@@ -108,7 +106,7 @@ void write_outcome(ProtoWriter& writer, uint32_t success, const Error* error) {
   if (error) writer.bytes(success + 1, error->message);
 }
 
-void write_ids(ProtoWriter& writer, uint32_t field, const Prompts& prompts) {
+void write_ids(ProtoWriter& writer, uint32_t field, const Rendered& prompts) {
   if (!prompts || prompts->empty()) return;
   std::string packed;
   std::array<char, 10> space;
@@ -189,7 +187,7 @@ Result<std::string> read_initialize(std::string_view message) {
   return std::string(model);
 }
 
-std::string write_answer(const TokenMethod& method, std::string_view id, const Prompts& prompts) {
+std::string write_answer(const TokenMethod& method, std::string_view id, const Rendered& prompts) {
   std::string out;
   ProtoWriter writer(out);
   if (method.id != 0) writer.bytes(method.id, id);

@@ -8,8 +8,6 @@ namespace llmd::render {
 namespace {
 
 using codec::ProtoWriter;
-using Prompts = Result<std::vector<RenderedPrompt>>;
-
 template <class Write>
 std::string message(Write write) {
   std::string out;
@@ -87,8 +85,8 @@ TEST(TokenMessages, AreRefusedWhenMalformed) {
 }
 
 TEST(TokenMessages, AreAnswers) {
-  const Prompts prompts = std::vector<RenderedPrompt>{{.token_ids = {1, 300}, .media = {}}};
-  const Prompts failed = fail(Code::kBadRequest, "why");
+  const Rendered prompts = std::vector<RenderedPrompt>{{.token_ids = {1, 300}, .media = {}}};
+  const Rendered failed = fail(Code::kBadRequest, "why");
   const std::string ids = {1, '\xac', 2};
   EXPECT_EQ(write_answer(kTokenize, "", prompts), message([&](ProtoWriter& w) {
               w.bytes(1, ids);
@@ -154,7 +152,7 @@ TEST(TokenMessages, HoldChats) {
 }
 
 TEST(TokenMessages, AreReadAsAnswers) {
-  const Prompts prompts =
+  const Rendered prompts =
       std::vector<RenderedPrompt>{{.token_ids = {0, 300, UINT32_MAX}, .media = {}}};
   for (const auto* method : {&kTokenize, &kRenderCompletion, &kRenderChat}) {
     EXPECT_EQ(read_answer(*method, write_answer(*method, "id", prompts))->token_ids,

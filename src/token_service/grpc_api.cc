@@ -56,10 +56,10 @@ class RenderCall final : public Unary {
     if (!renderer) return say(std::unexpected(renderer.error()));
     waiting_.ask(call_.loop(), **renderer,
                  {.chat = asked->chat, .body = std::move(asked->body), .timeout = timeout_},
-                 [this](const Rendered& prompts) { say(prompts); });
+                 [this](const render::Rendered& prompts) { say(prompts); });
   }
 
-  void say(const Rendered& prompts) {
+  void say(const render::Rendered& prompts) {
     answer(render::write_answer(method_, "render-" + std::to_string(call_.loop().rng().next()),
                                 prompts));
   }

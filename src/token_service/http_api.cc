@@ -52,7 +52,7 @@ class Handler final : public http::RequestHandler {
     if (!renderer) return refuse(exchange, 404, renderer.error().message);
     waiting_.ask(
         exchange.loop(), **renderer, {.chat = chat, .body = std::string(body), .timeout = timeout_},
-        [&exchange, chat, model = std::move(model)](const Rendered& prompts) {
+        [&exchange, chat, model = std::move(model)](const render::Rendered& prompts) {
           if (!prompts)
             return refuse(exchange, http_status(prompts.error().code), prompts.error().message);
           json answer = json::array();

@@ -10,12 +10,10 @@
 
 namespace llmd::token_service {
 
-using Rendered = Result<std::vector<render::RenderedPrompt>>;
-
 /// A request that waits for tokens: at most one question at a time. Threading: the loop's.
 class Waiting {
  public:
-  using Done = std::move_only_function<void(Rendered)>;
+  using Done = std::move_only_function<void(render::Rendered)>;
 
   /// Calls `done` on the loop with what came of the question, at once or later, unless this is
   /// destroyed or cancelled before.

@@ -96,7 +96,7 @@ void Exporter::send() {
                              .body = {&piece_, 1}});
   timeout_.arm(settings_.timeout, [this] {
     call_.abort();
-    ended(false, true, "timed out");
+    ended(false, true, http::text_of(http::Failure::kTimeout));
   });
 }
 
@@ -107,7 +107,7 @@ void Exporter::on_data(std::string_view, bool last) {
 }
 
 void Exporter::on_failure(http::Failure failure) {
-  ended(false, true, failure == http::Failure::kConnect ? "cannot connect" : "connection failed");
+  ended(false, true, http::text_of(failure));
 }
 
 void Exporter::ended(bool taken, bool retryable, std::string_view why) {

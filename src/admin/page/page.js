@@ -163,6 +163,8 @@ function destination(d) {
 }
 
 function decisionRow(d) {
+  const waited = d.wait ? d.microseconds.admit : 0;
+  const worked = sum(d.microseconds) - waited;
   const open = () => explain(d.requestId);
   const rewritten = d.targetModel && d.targetModel !== d.model;
   return h("tr", { className: "open", onclick: open },
@@ -172,7 +174,8 @@ function decisionRow(d) {
     h("td", {}, destination(d)),
     number(d.try),
     number(d.candidates || null),
-    cell(sum(d.microseconds) > 0 ? duration(sum(d.microseconds)) : "–", "n"));
+    cell(waited > 0 ? duration(waited) : "–", "n"),
+    cell(worked > 0 ? duration(worked) : "–", "n"));
 }
 
 let shownDecisions = "";

@@ -26,18 +26,18 @@ struct FakeRenderer final : render::PromptRenderer {
     wake = std::move(resume);
     return asked.size();
   }
-  Result<std::vector<render::RenderedPrompt>> take(uint64_t ticket) override {
+  render::Rendered take(uint64_t ticket) override {
     EXPECT_EQ(ticket, asked.size());
     return answer;
   }
 
-  void warm_up(render::WarmUp of) override { warm.push_back(std::move(of)); }
+  void warm_up(const render::WarmUp& of) override { warm.push_back(of); }
 
   std::vector<render::WarmUp> warm;
   std::string refusal;
   std::vector<render::Question> asked;
   schedule::Signal wake;
-  Result<std::vector<render::RenderedPrompt>> answer = {};
+  render::Rendered answer = {};
 };
 
 /// A request and the plugin that has it rendered.

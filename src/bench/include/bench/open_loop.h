@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -38,6 +39,7 @@ struct OpenLoopResult {
   int64_t ok = 0;
   int64_t refused = 0;  // a status other than 200
   int64_t broken = 0;   // connection failed, or the stream ended without "data: [DONE]"
+  std::map<std::string, int64_t> why;  // of refused and broken ones: statuses, or what went wrong
   int64_t timed_out = 0;
   int64_t not_sent = 0;  // arrivals over in_flight_max
   int64_t output_tokens = 0;

@@ -34,6 +34,8 @@ enum class Failure : uint8_t {
   kTimeout,   // no answer, or no more of it, in time
   kProtocol,  // the answer is not valid HTTP/1.1
 };
+/// For people: "cannot connect".
+std::string_view text_of(Failure failure);
 
 /// Hears the answer to one Call. Each function may abort() or destroy the call, and start it anew
 /// from the last ones (on_data with `last`, on_failure).

@@ -26,6 +26,7 @@ struct RenderedPrompt {
   std::vector<uint32_t> token_ids;
   std::vector<Media> media;  // by offset
 };
+using Rendered = Result<std::vector<RenderedPrompt>>;
 
 /// The body of a request whose prompts are to be tokens.
 struct Question {
@@ -47,12 +48,12 @@ class PromptRenderer {
  public:
   virtual ~PromptRenderer() = default;
   /// Has done beforehand, in the background, what servers do at the first prompts they get.
-  virtual void warm_up(WarmUp) {}
+  virtual void warm_up(const WarmUp&) {}
   /// Begins, and calls `resume` when there is an answer or a failure. Errors say why not.
   virtual Result<uint64_t> ask(Question question, schedule::Signal resume) = 0;
   /// The answer to the question with this ticket, once. Errors of a server have its status and
   /// the beginning of what it said.
-  virtual Result<std::vector<RenderedPrompt>> take(uint64_t ticket) = 0;
+  virtual Rendered take(uint64_t ticket) = 0;
 };
 
 /// A tokenizer of the process's own.

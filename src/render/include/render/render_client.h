@@ -35,7 +35,7 @@ class RenderClient {
   void warm_up(const fleet::EndpointSpec& server, WarmUp of);
   Result<uint64_t> ask(const fleet::EndpointSpec& server, Question question,
                        schedule::Signal resume);
-  Result<std::vector<RenderedPrompt>> take(uint64_t ticket);
+  Rendered take(uint64_t ticket);
 
  private:
   struct State;

@@ -57,8 +57,7 @@ Result<std::vector<TokenRequest>> write_requests(std::string_view body, bool cha
 std::string write_initialize(std::string_view model);
 
 /// An answer with the first prompt; features are not written.
-std::string write_answer(const TokenMethod& method, std::string_view id,
-                         const Result<std::vector<RenderedPrompt>>& prompts);
+std::string write_answer(const TokenMethod& method, std::string_view id, const Rendered& prompts);
 std::string write_initialized(const Status& outcome);
 
 /// Errors are those that the answer holds, in part, or tell what is wrong with it.
