@@ -1,6 +1,6 @@
-#include "ignored_param.h"
 #include "stages.h"
 
+#include "plugin/ignored_param.h"
 #include "plugin/registry.h"
 #include "schedule/attributes.h"
 #include "schedule/interfaces.h"
@@ -29,8 +29,8 @@ const plugin::Params<Params>& table() {
       plugin::field("primaryPort", &Params::primary_port, "",
                     "Port that requests go to instead of the endpoint's own, which stands in the "
                     "header x-data-parallel-host-port; 0: its own."),
-      ignored<Params, std::string>("prefixPluginType"),
-      ignored<Params, std::string>("prefixPluginName"),
+      plugin::ignored<Params, std::string>("prefixPluginType"),
+      plugin::ignored<Params, std::string>("prefixPluginName"),
       plugin::field("prefixMatchInfoProducerName", &Params::producer, "",
                     "Producer of prefix matches that must exist."),
   };

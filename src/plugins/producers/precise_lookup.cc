@@ -57,7 +57,7 @@ double most_matched(std::span<const schedule::PrefixMatch> matches) {
 
 using Tiers = ArenaList<schedule::TierBlocks::Tier>;
 
-Tiers tiers_of(Arena& arena, const kv::PrefixHit& hit, const TierNames& names) {
+Tiers tiers_of(Arena& arena, const kv::PrefixHit& hit, const kv_precise::TierNames& names) {
   Tiers tiers(arena);
   for (uint8_t tier = 0; tier < hit.blocks_by_tier.size(); ++tier)
     if (hit.blocks_by_tier[tier] != 0)
@@ -167,7 +167,7 @@ void PreciseLookup::look_up(trace::Trace* trace, Chain chain, std::span<const kv
   trace::Stage stage(trace, "index_lookup", trace::Scope::kPlugins);
   cache_->match(chain, holders, hits);
   if (!stage) return;
-  const uint32_t found = longest(hits);
+  const uint32_t found = kv_precise::longest(hits);
   stage.set("llm_d.kv_cache.index.lookup.block_count", chain.size());
   stage.set("llm_d.kv_cache.lookup.pod_filter_count", holders.size());
   stage.set("llm_d.kv_cache.lookup.cache_hit", found > 0);

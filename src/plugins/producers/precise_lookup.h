@@ -1,7 +1,6 @@
 #pragma once
 
-#include "precise_cache.h"
-
+#include "kv_precise/precise_cache.h"
 #include "schedule/attributes.h"
 #include "schedule/interfaces.h"
 #include "schedule/wiring.h"
@@ -11,6 +10,9 @@
 #include <string>
 
 namespace llmd::plugins {
+
+using kv_precise::PreciseCache;
+using kv_precise::PreciseParams;
 
 /// The work of a producer of precise prefix matches, for the plugins that are one.
 /// Threading: any.

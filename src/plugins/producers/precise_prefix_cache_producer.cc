@@ -52,7 +52,7 @@ const plugin::Descriptor& precise_prefix_cache_producer() {
        .kind = "producer",
        .summary = "Knows from the KV events of engines which endpoint holds which prefix. Prompts "
                   "must come as the engine's token ids."},
-      precise_params(false));
+      kv_precise::precise_params(false));
   return descriptor;
 }
 

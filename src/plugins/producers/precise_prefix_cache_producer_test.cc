@@ -1,6 +1,6 @@
-#include "precise_cache.h"
 #include "testing.h"
 
+#include "kv_precise/precise_cache.h"
 #include "schedule/attributes.h"
 #include "schedule/moved_hook.h"
 
@@ -17,6 +17,8 @@ const plugin::Descriptor& precise_prefix_cache_scorer();
 const plugin::Descriptor& prefix_cache_scorer();
 
 namespace {
+
+using kv_precise::PreciseCache;
 
 using kv_events::Event;
 using schedule::PrefixMatch;
@@ -40,7 +42,7 @@ class PreciseProducer : public ::testing::Test {
   /// To what the plugin has made with these parameters.
   void attach(const std::string& yaml, std::string_view name, bool legacy) {
     const auto node = codec::parse_yaml(yaml, "test.yaml");
-    auto params = precise_params(legacy).parse(&*node);
+    auto params = kv_precise::precise_params(legacy).parse(&*node);
     ASSERT_TRUE(params && complete(*params));
     cache_ = PreciseCache::of(*params, identity(*params, legacy),
                               {name, harness_.state, harness_.metric_registry(), harness_.clock});
@@ -465,7 +467,7 @@ TEST_F(PreciseProducer, ReadsItsParametersStrictly) {
 TEST_F(PreciseProducer, ChoosesTheIndexAsConfigured) {
   const auto chosen = [](const std::string& index) {
     const auto node = codec::parse_yaml("indexerConfig: {kvBlockIndexConfig: " + index + "}", "f");
-    auto params = precise_params(false).parse(&*node);
+    auto params = kv_precise::precise_params(false).parse(&*node);
     EXPECT_TRUE(params && complete(*params)) << index;
     return *params;
   };

@@ -1,11 +1,11 @@
-#include "ignored_param.h"
 #include "latency_probe.h"
 #include "media_match.h"
-#include "nanoseconds_param.h"
 #include "request_tokens.h"
 #include "running_slos.h"
 #include "slo.h"
 
+#include "plugin/ignored_param.h"
+#include "plugin/nanoseconds_param.h"
 #include "plugin/registry.h"
 #include "predict/latency_predictor.h"
 #include "schedule/attributes.h"
@@ -44,9 +44,10 @@ const plugin::Params<Params>& table() {
       plugin::field("sloBufferFactor", &Params::slo_buffer_factor, "",
                     "Factor on the objective of the time per token.")
           .positive(),
-      nanoseconds("contextTTL", &Params::context_ttl,
-                  "Has no effect: a request is tracked until it ends. Also accepted as a whole "
-                  "number of nanoseconds."),
+      plugin::nanoseconds(
+          "contextTTL", &Params::context_ttl,
+          "Has no effect: a request is tracked until it ends. Also accepted as a whole "
+          "number of nanoseconds."),
       plugin::field("streamingMode", &Params::streaming, "",
                     "Requests are streamed, so that the time per token counts."),
       plugin::field("endpointRoleLabel", &Params::role_label, "",
@@ -61,8 +62,8 @@ const plugin::Params<Params>& table() {
                     "Producer of the load in flight."),
       plugin::field("encoderCacheMatchInfoProducerName", &Params::media, "",
                     "Producer of the encoded images."),
-      ignored<Params, double>("samplingMean"),
-      ignored<Params, int64_t>("maxDecodeTokenSamplesForPrediction"),
+      plugin::ignored<Params, double>("samplingMean"),
+      plugin::ignored<Params, int64_t>("maxDecodeTokenSamplesForPrediction"),
   };
   return params;
 }

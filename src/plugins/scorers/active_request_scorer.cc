@@ -1,5 +1,4 @@
-#include "ignored_param.h"
-
+#include "plugin/ignored_param.h"
 #include "plugin/registry.h"
 #include "schedule/attributes.h"
 #include "schedule/interfaces.h"
@@ -27,7 +26,7 @@ const plugin::Params<Params>& table() {
                     "Upper end of the scores of busy endpoints; 1 when outside 0 to 1."),
       plugin::field("inFlightLoadProducerName", &Params::producer, "",
                     "Producer of the requests in flight."),
-      ignored<Params, std::string>("requestTimeout"),
+      plugin::ignored<Params, std::string>("requestTimeout"),
   };
   return params;
 }

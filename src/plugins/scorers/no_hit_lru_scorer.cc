@@ -1,8 +1,7 @@
-#include "ignored_param.h"
-
 #include "base/mutex.h"
 #include "base/text.h"
 #include "pickers/rotation.h"
+#include "plugin/ignored_param.h"
 #include "plugin/registry.h"
 #include "schedule/attributes.h"
 #include "schedule/interfaces.h"
@@ -31,8 +30,8 @@ const plugin::Params<Params>& table() {
                     "How many endpoints are remembered; the default when 0 or less."),
       plugin::field("prefixMatchInfoProducerName", &Params::producer, "",
                     "Producer of the prefix matches."),
-      ignored<Params, std::string>("prefixPluginType"),
-      ignored<Params, std::string>("prefixPluginName"),
+      plugin::ignored<Params, std::string>("prefixPluginType"),
+      plugin::ignored<Params, std::string>("prefixPluginName"),
   };
   return params;
 }

@@ -86,7 +86,7 @@ const plugin::Descriptor& precise_prefix_cache_scorer() {
        .summary = "Prefers the longest prefix that endpoints hold by their own account: of the "
                   "precise-prefix-cache-producer that is declared before it, or else of its own.",
        .replaced_by = "precise-prefix-cache-producer and prefix-cache-scorer"},
-      precise_params(true));
+      kv_precise::precise_params(true));
   return descriptor;
 }
 

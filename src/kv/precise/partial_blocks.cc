@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 
 void PartialBlocks::keep(uint64_t engine_key, Ref ref) {
   const auto [at, fresh] = by_key_.try_emplace(engine_key);
@@ -30,4 +30,4 @@ void PartialBlocks::clear() {
   recent_.clear();
 }
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

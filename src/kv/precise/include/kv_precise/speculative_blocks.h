@@ -1,9 +1,8 @@
 #pragma once
 
-#include "precise_store.h"
-
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "kv_precise/precise_store.h"
 
 #include <atomic>
 #include <cstdint>
@@ -11,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 
 /// What endpoints were sent a moment ago and will tell of soon: held in the index for a time, each
 /// request on its own, so that one's end does not take another's blocks. Expired by whoever looks,
@@ -54,4 +53,4 @@ class SpeculativeBlocks {
   size_t keys_ LLMD_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

@@ -1,8 +1,8 @@
-#include "precise_store.h"
+#include "kv_precise/precise_store.h"
 
 #include <utility>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 
 PreciseStore::PreciseStore(const kv::PreciseIndexOptions& options, TierNames& tiers,
                            std::unique_ptr<kv_shared::SharedIndex> shared)
@@ -83,4 +83,4 @@ std::optional<uint64_t> PreciseStore::request_key(const kv::Holder& holder,
   return known || !shared_ ? known : shared_->request_key(engine_key);
 }
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

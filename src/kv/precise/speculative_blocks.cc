@@ -1,10 +1,10 @@
-#include "speculative_blocks.h"
+#include "kv_precise/speculative_blocks.h"
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 namespace {
 
 constexpr kv::Place kSpeculative{.speculative = true};
@@ -71,4 +71,4 @@ std::vector<SpeculativeBlocks::State> SpeculativeBlocks::oldest(size_t limit, si
   return out;
 }
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

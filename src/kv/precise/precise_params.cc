@@ -1,14 +1,13 @@
-#include "precise_params.h"
-
-#include "ignored_param.h"
-#include "nanoseconds_param.h"
+#include "kv_precise/precise_params.h"
 
 #include "base/text.h"
+#include "plugin/ignored_param.h"
+#include "plugin/nanoseconds_param.h"
 
 #include <array>
 #include <string_view>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 namespace {
 
 using P = PreciseParams;
@@ -74,7 +73,7 @@ plugin::Param<P::Redis> address_field() {
 Params<P::Index> index_table() {
   const Params<P::InMemory> in_memory = {
       field("size", &P::InMemory::size, "blocks", "Blocks that are remembered.").positive(),
-      ignored<P::InMemory, int64_t>("podCacheSize"),
+      plugin::ignored<P::InMemory, int64_t>("podCacheSize"),
   };
   const Params<P::CostAware> cost_aware = {
       field("size", &P::CostAware::size, "bytes", "Memory of the index, such as 2GiB or 500MB."),
@@ -84,7 +83,7 @@ Params<P::Index> index_table() {
       field("backendType", &P::Redis::backend, "", "Checked, and without effect.")
           .one_of({"", "redis", "valkey"})
           .deprecated(),
-      ignored<P::Redis, bool>("enableRDMA"),
+      plugin::ignored<P::Redis, bool>("enableRDMA"),
   };
   return {
       plugin::object_field("inMemoryConfig", &P::Index::in_memory, in_memory, "The index."),
@@ -95,9 +94,10 @@ Params<P::Index> index_table() {
                            "costAwareMemoryConfig it has no effect. All must have the same "
                            "tokenProcessorConfig."),
       field("enableMetrics", &P::Index::metrics, "", "Count look-ups, hits and changes."),
-      nanoseconds("metricsLoggingInterval", &P::Index::logging_interval,
-                  "How often these counts are logged; 0: never. Needs enableMetrics. Also accepted "
-                  "as a whole number of nanoseconds."),
+      plugin::nanoseconds(
+          "metricsLoggingInterval", &P::Index::logging_interval,
+          "How often these counts are logged; 0: never. Needs enableMetrics. Also accepted "
+          "as a whole number of nanoseconds."),
   };
 }
 
@@ -109,10 +109,10 @@ Params<P::Indexer> indexer_table(bool with_tokenizer) {
   const Params<P::Scoring> scoring = {
       field("scoringStrategy", &P::Scoring::strategy, "", "How blocks become a score.")
           .one_of({"LongestPrefix"}),
-      ignored<P::Scoring, std::vector<std::string>>("backendConfigs"),
+      plugin::ignored<P::Scoring, std::vector<std::string>>("backendConfigs"),
   };
   using Map = std::map<std::string, std::string>;
-  auto tokenizer = with_tokenizer ? ignored<P::Indexer, Map>("tokenizersPoolConfig")
+  auto tokenizer = with_tokenizer ? plugin::ignored<P::Indexer, Map>("tokenizersPoolConfig")
                                   : refused<P::Indexer>("tokenizersPoolConfig",
                                                         "prompts are tokenized by token-producer");
   if (with_tokenizer)
@@ -131,8 +131,8 @@ Params<P::Indexer> indexer_table(bool with_tokenizer) {
 
 Params<P::Events> events_table() {
   const Params<P::Discovery> discovery = {
-      ignored<P::Discovery, std::string>("podLabelSelector"),
-      ignored<P::Discovery, std::string>("podNamespace"),
+      plugin::ignored<P::Discovery, std::string>("podLabelSelector"),
+      plugin::ignored<P::Discovery, std::string>("podNamespace"),
       field("socketPort", &P::Discovery::socket_port, "",
             "Where engines publish; the rank of an endpoint (NAME-rank-N) is added.")
           .min(1)
@@ -228,4 +228,4 @@ Status complete(P& p) {
   return {};
 }
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

@@ -1,4 +1,4 @@
-#include "index_counts.h"
+#include "kv_precise/index_counts.h"
 
 #include "base/log.h"
 
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 namespace {
 
 /// What `work` logs.
@@ -45,4 +45,4 @@ TEST(IndexCounts, LogsTheirTotals) {
 }
 
 }  // namespace
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

@@ -1,9 +1,8 @@
 #pragma once
 
-#include "tier_names.h"
-
 #include "kv/block_keys.h"
 #include "kv_events/engine_adapter.h"
+#include "kv_precise/tier_names.h"
 #include "plugin/params.h"
 #include "redis/address.h"
 
@@ -12,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 
 /// Of a shared index. Outside of PreciseParams, within which clang knows no default of its own.
 struct RedisParams {
@@ -87,4 +86,4 @@ std::string identity(const PreciseParams& params, bool with_tokenizer);
 /// Errors name field and value.
 Status complete(PreciseParams& params);
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

@@ -1,16 +1,15 @@
 #pragma once
 
-#include "index_counts.h"
-#include "precise_feed.h"
-#include "precise_params.h"
-#include "precise_store.h"
-#include "promise_book.h"
-#include "speculative_blocks.h"
-
 #include "base/mutex.h"
 #include "fleet/endpoint.h"
 #include "kv/block_keys.h"
 #include "kv_events/subscriber.h"
+#include "kv_precise/index_counts.h"
+#include "kv_precise/precise_feed.h"
+#include "kv_precise/precise_params.h"
+#include "kv_precise/precise_store.h"
+#include "kv_precise/promise_book.h"
+#include "kv_precise/speculative_blocks.h"
 #include "plugin/registry.h"
 
 #include <algorithm>
@@ -19,7 +18,7 @@
 #include <string>
 #include <string_view>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 
 /// Of what endpoints hold of a chain, the most.
 inline uint32_t longest(std::span<const kv::PrefixHit> hits) {
@@ -100,4 +99,4 @@ class PreciseCache final : public fleet::MembershipListener {
   std::unique_ptr<kv_events::Subscriber> subscriber_ LLMD_GUARDED_BY(mutex_);
 };
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

@@ -1,9 +1,8 @@
 #pragma once
 
-#include "tier_names.h"
-
 #include "base/mutex.h"
 #include "kv/precise_index.h"
+#include "kv_precise/tier_names.h"
 #include "kv_shared/shared_index.h"
 
 #include <map>
@@ -14,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 
 /// What endpoints hold: the index in this process, and the one that it shares with other routers
 /// where one is configured. The index in the process has what this router has heard itself; it
@@ -70,4 +69,4 @@ class PreciseStore {
   std::map<uint32_t, Named> names_ LLMD_GUARDED_BY(mutex_);  // by slot
 };
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

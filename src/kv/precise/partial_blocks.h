@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 
 /// What an event needs that goes on behind an engine block which ends within a block of the index:
 /// the tokens of that index block up to there. Engines name blocks by their content, so what is
@@ -56,4 +56,4 @@ class PartialBlocks {
   boost::unordered_flat_map<uint64_t, std::list<Entry>::iterator> by_key_;
 };
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 
 /// What a block in a medium counts, by the medium's name in small letters.
 struct TierWeight {
@@ -48,4 +48,4 @@ class TierNames {
   std::atomic<size_t> named_{0};  // names that do not change any more
 };
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

@@ -1,4 +1,4 @@
-#include "promise_book.h"
+#include "kv_precise/promise_book.h"
 
 #include "schedule/testing.h"
 
@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 namespace {
 
 using schedule::testing::Harness;
@@ -104,4 +104,4 @@ TEST_F(PromiseBookTest, CountsBothWays) {
 }
 
 }  // namespace
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

@@ -1,9 +1,9 @@
-#include "promise_book.h"
+#include "kv_precise/promise_book.h"
 
 #include <algorithm>
 #include <array>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 namespace {
 
 metric::Definition family(metric::Kind kind, std::string_view name, std::string_view help) {
@@ -120,4 +120,4 @@ std::vector<PromiseBook::State> PromiseBook::states() const {
   return out;
 }
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

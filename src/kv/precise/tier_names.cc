@@ -1,10 +1,10 @@
-#include "tier_names.h"
+#include "kv_precise/tier_names.h"
 
 #include "base/check.h"
 
 #include <algorithm>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 
 TierNames::TierNames(std::span<const TierWeight> weights) {
   CHECK(weights.size() <= kNamedMax);
@@ -44,4 +44,4 @@ std::string_view TierNames::name(uint8_t number) const {
   return number < known.size() ? known[number] : std::string_view("other");
 }
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

@@ -4,16 +4,16 @@
 
 #include <string_view>
 
-namespace llmd::plugins {
+namespace llmd::plugin {
 
 /// A deprecated parameter of type T that is checked and has no effect.
 template <class P, class T>
-plugin::Param<P> ignored(std::string_view name) {
+Param<P> ignored(std::string_view name) {
   struct Nothing {
     T value{};
   };
-  auto read = plugin::field(name, &Nothing::value, "", "Has no effect.").deprecated();
-  plugin::Param<P> param;
+  auto read = field(name, &Nothing::value, "", "Has no effect.").deprecated();
+  Param<P> param;
   param.info = read.info;
   param.set = [set = read.set](P&, const codec::Node& node) {
     Nothing nothing;
@@ -23,4 +23,4 @@ plugin::Param<P> ignored(std::string_view name) {
   return param;
 }
 
-}  // namespace llmd::plugins
+}  // namespace llmd::plugin

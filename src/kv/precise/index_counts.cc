@@ -1,4 +1,4 @@
-#include "index_counts.h"
+#include "kv_precise/index_counts.h"
 
 #include "shared_cell.h"
 
@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "metric/buckets.h"
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 namespace {
 
 using metric::Definition;
@@ -91,4 +91,4 @@ void IndexBeat::arm() {
   });
 }
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

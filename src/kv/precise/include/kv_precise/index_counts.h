@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 
 /// What happened to the precise index, on the page of metrics and, while this lives, as totals for
 /// the log (spec 05 §10). Threading: any.
@@ -57,4 +57,4 @@ class IndexBeat {
   io::Timer timer_;
 };
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 
 /// Whether endpoints reuse as many tokens of a prompt as the index promised for it. An endpoint
 /// that keeps reusing less loses trust: what is known of it is wrong, so that it has to be
@@ -81,4 +81,4 @@ class PromiseBook final : public fleet::MembershipListener {
   std::shared_ptr<void> collector_;
 };
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

@@ -1,4 +1,4 @@
-#include "precise_feed.h"
+#include "kv_precise/precise_feed.h"
 
 #include "partial_blocks.h"
 
@@ -8,7 +8,7 @@
 #include <array>
 #include <utility>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 namespace {
 
 using kv_events::CacheKind;
@@ -370,4 +370,4 @@ std::vector<PreciseFeed::PublisherState> PreciseFeed::publishers() const {
   return out;
 }
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

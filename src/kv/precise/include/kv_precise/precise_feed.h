@@ -1,12 +1,11 @@
 #pragma once
 
-#include "index_counts.h"
-#include "precise_store.h"
-#include "tier_names.h"
-
 #include "base/mutex.h"
 #include "kv/block_keys.h"
 #include "kv_events/event_sink.h"
+#include "kv_precise/index_counts.h"
+#include "kv_precise/precise_store.h"
+#include "kv_precise/tier_names.h"
 #include "metric/registry.h"
 
 #include <atomic>
@@ -18,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 
 /// Counters of a feed; handles that are not made write nothing.
 struct FeedMetrics {
@@ -90,4 +89,4 @@ class PreciseFeed final : public kv_events::EventSink {
   std::map<const View*, std::unique_ptr<View>> views_ LLMD_GUARDED_BY(mutex_);
 };
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

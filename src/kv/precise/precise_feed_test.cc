@@ -1,4 +1,4 @@
-#include "precise_feed.h"
+#include "kv_precise/precise_feed.h"
 
 #include "kv_events/batch_decoder.h"
 #include "kv_events/topic.h"
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 namespace {
 
 using kv_events::CacheKind;
@@ -439,4 +439,4 @@ TEST_F(PreciseFeedTest, SurvivesOddEvents) {
 }
 
 }  // namespace
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise

@@ -1,4 +1,4 @@
-#include "precise_cache.h"
+#include "kv_precise/precise_cache.h"
 
 #include "shared_cell.h"
 
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 namespace {
 
 using metric::Definition;
@@ -281,4 +281,4 @@ std::string PreciseCache::id_of(const kv::Holder& holder) const {
                                                                                : "";
 }
 
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise
