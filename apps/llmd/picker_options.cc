@@ -29,8 +29,6 @@ log::Level level_of(int verbosity) {
 void check_together(const PickerOptions& o) {
   if (!o.config_file.empty() && !o.config_text.empty())
     throw CLI::ValidationError("--config-file and --config-text exclude each other");
-  if (!o.endpoints.empty() && !o.endpoints_file.empty())
-    throw CLI::ValidationError("--endpoint and --endpoints-file exclude each other");
 }
 
 void add_common_flags(CLI::App& app, PickerOptions& o) {
@@ -65,10 +63,7 @@ void add_common_flags(CLI::App& app, PickerOptions& o) {
   app.add_option("--loops", o.loops, "event loops; 0: one per core")->check(CLI::Range(0, 256));
   app.add_option("--seed", o.seed, "of random choices, for repeatable runs with one loop");
 
-  app.add_option("--endpoint", o.endpoints, "model server: URL[;label=value…], repeatable")
-      ->take_all()
-      ->allow_extra_args(false);
-  app.add_option("--endpoints-file", o.endpoints_file, "file of endpoints, watched");
+  add_endpoint_flags(app, o);
   app.add_option("--pool-name", o.pool_name, "label `name` of the pool's metrics");
 
   add_duration(app, "--refresh-metrics-interval", o.refresh_metrics_interval,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "drain.h"
+#include "endpoint_flags.h"
 #include "tls_options.h"
 
 #include "base/clock.h"
@@ -20,7 +21,7 @@ namespace llmd {
 
 /// What every serving command can be told. Names and defaults are those of the reference where it
 /// has the flag (spec 01 §10).
-struct PickerOptions {
+struct PickerOptions : EndpointFlags {
   /// What an HTTP/2 peer may ask of its connection.
   struct Http2 {
     uint32_t streams_max = 256;
@@ -44,8 +45,6 @@ struct PickerOptions {
   size_t loops = 0;               // 0: one per core
   std::optional<uint64_t> seed;
 
-  std::vector<std::string> endpoints;
-  std::string endpoints_file;
   std::string pool_name = "epp";
 
   Nanos refresh_metrics_interval = std::chrono::milliseconds(50);

@@ -5,8 +5,6 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "fleet/address.h"
-#include "fleet/file_discovery.h"
-#include "fleet/static_discovery.h"
 #include "io/socket.h"
 #include "metric/process.h"
 
@@ -54,6 +52,7 @@ PickerProcess::PickerProcess(PickerOptions options, route::DirectorOptions direc
       plugins_(builtin_plugins()),
       metrics_(loops_ + 4),
       process_metrics_(metric::collect_process(metrics_)),
+      renderers_(loops_ + 2, std::clamp<size_t>(loops_ / 2, 1, kTokenizerThreadsMax), metrics_),
       control_(loops_, random_seed()),
       signals_(control_, {SIGTERM, SIGINT, SIGHUP}, [this](int signal) { on_signal(signal); }),
       tracing_(std::move(tracing)),
@@ -67,23 +66,16 @@ PickerProcess::PickerProcess(PickerOptions options, route::DirectorOptions direc
 
 Result<std::unique_ptr<fleet::Discovery>> PickerProcess::make_discovery(
     const config::Loaded& loaded) {
-  const bool flags = !options_.endpoints.empty() || !options_.endpoints_file.empty();
-  if (loaded.discovery) {
-    if (flags)
-      return fail(Code::kBadRequest,
-                  "endpoints come from the configuration's dataLayer.discovery and from a "
-                  "flag; give one of them");
+  if (loaded.discovery && options_.given())
+    return fail(Code::kBadRequest,
+                "endpoints come from the configuration's dataLayer.discovery and from a "
+                "flag; give one of them");
+  if (loaded.discovery)
     return dynamic_cast<const fleet::DiscoveryPlugin&>(*loaded.discovery).make_discovery();
-  }
-  if (!options_.endpoints_file.empty())
-    return std::make_unique<fleet::FileDiscovery>(
-        fleet::FileDiscovery::Options{options_.endpoints_file, true}, real_clock(), metrics_);
-  if (!flags)
+  if (!options_.given())
     return fail(Code::kBadRequest,
                 "no endpoints: give --endpoint, --endpoints-file or dataLayer.discovery");
-  LLMD_TRY_ASSIGN(auto specs, fleet::parse_endpoint_flags(options_.endpoints));
-  return std::make_unique<fleet::StaticDiscovery>(std::move(specs), fleet::system_resolver(),
-                                                  real_clock());
+  return discovery_of(options_, metrics_);
 }
 
 void PickerProcess::publish(config::Loaded loaded) {
@@ -161,27 +153,9 @@ void PickerProcess::offer_predictions() {
   });
 }
 
-/// The first plugin that has prompts rendered starts the thread that asks servers, after that, or
-/// those with tokenizers, which are no loops.
 void PickerProcess::offer_renderers() {
   using Slot = render::PromptRendererSlot;
-  state_.get<Slot>(Slot::kName, [this] {
-    return new Slot{
-        .of_server =
-            [this](fleet::EndpointSpec server) {
-              if (!render_servers_)
-                render_servers_ =
-                    std::make_shared<render::RenderService>(loops_ + 2, random_seed(), metrics_);
-              return render_servers_->of(std::move(server));
-            },
-        .of_model =
-            [this](const render::LocalModel& model) {
-              if (!tokenizers_)
-                tokenizers_.emplace(std::clamp<size_t>(loops_ / 2, 1, kTokenizerThreadsMax),
-                                    real_clock(), metrics_);
-              return tokenizers_->of(model);
-            }};
-  });
+  state_.get<Slot>(Slot::kName, [this] { return new Slot(renderers_.slot()); });
 }
 
 /// The first configuration with flow control starts the dispatcher's thread, the last of all.
@@ -307,8 +281,7 @@ int PickerProcess::run(FrontEnd front_end) {
   control_.run("control");
   // They wake requests on the front end's loops.
   if (predictions_) predictions_->stop();
-  if (render_servers_) render_servers_->stop();
-  if (tokenizers_) tokenizers_->stop();
+  renderers_.stop();
   if (flow_control_) flow_control_->stop();
   if (exporter_) exporter_->flush(kLastExportTimeout);
   return 0;

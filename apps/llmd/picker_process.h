@@ -20,8 +20,7 @@
 #include "plugin/registry.h"
 #include "plugin/state_store.h"
 #include "predict/prediction_client.h"
-#include "render/local_service.h"
-#include "render/render_client.h"
+#include "render/renderers.h"
 #include "route/director.h"
 #include "tls/reloader.h"
 #include "trace/exporter.h"
@@ -93,8 +92,7 @@ class PickerProcess {
   metric::Registry metrics_;
   const std::shared_ptr<void> process_metrics_;
   std::shared_ptr<predict::PredictionService> predictions_;  // null: no plugin has asked for it
-  std::shared_ptr<render::RenderService> render_servers_;    // the same
-  std::optional<render::LocalService> tokenizers_;           // the same
+  render::Renderers renderers_;
   plugin::StateStore state_;
   fleet::Fleet fleet_;
   std::unique_ptr<flow::Service> flow_control_;  // null: no configuration has asked for it

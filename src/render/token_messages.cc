@@ -36,7 +36,7 @@ class Body {
     text_ += '"';
   }
   void boolean(bool value) { text_ += value ? "true" : "false"; }
-  void raw(std::string_view json) { text_ += json; }
+  void raw(std::string_view text) { text_ += text; }
   /// A member of a list.
   void next() {
     if (text_.back() != '[') text_ += ',';

@@ -1,8 +1,8 @@
 #include "grpc_api.h"
 
-#include "waiting.h"
-
+#include "grpc/unary_handler.h"
 #include "render/token_messages.h"
+#include "render/waiting.h"
 
 #include <functional>
 #include <string>
@@ -14,38 +14,11 @@ namespace {
 using render::TokenMethod;
 using Read = Result<render::Asked> (*)(std::string_view message);
 
-/// A call with one message and one answer.
-class Unary : public grpc::CallHandler {
- public:
-  explicit Unary(grpc::Call& call) : call_(call) {}
-  void on_half_close() final {
-    if (!asked_) call_.finish(grpc::StatusCode::kInvalidArgument, "there is no request");
-  }
-  void on_message(std::string_view message) final {
-    if (std::exchange(asked_, true))
-      return call_.finish(grpc::StatusCode::kInvalidArgument, "there is more than one request");
-    on_request(message);
-  }
-  void on_abort(grpc::StatusCode) override {}
-
- protected:
-  virtual void on_request(std::string_view message) = 0;
-  void answer(const std::string& message) {
-    call_.send({grpc::Piece{.bytes = message, .stays = false}});
-    call_.finish(grpc::StatusCode::kOk);
-  }
-
-  grpc::Call& call_;
-
- private:
-  bool asked_ = false;
-};
-
-class RenderCall final : public Unary {
+class RenderCall final : public grpc::UnaryHandler {
  public:
   RenderCall(grpc::Call& call, const Models& models, Nanos timeout, const TokenMethod& method,
              Read read)
-      : Unary(call), models_(models), timeout_(timeout), method_(method), read_(read) {}
+      : UnaryHandler(call), models_(models), timeout_(timeout), method_(method), read_(read) {}
   void on_abort(grpc::StatusCode) override { waiting_.cancel(); }
 
  private:
@@ -68,12 +41,12 @@ class RenderCall final : public Unary {
   const Nanos timeout_;
   const TokenMethod& method_;
   const Read read_;
-  Waiting waiting_;
+  render::Waiting waiting_;
 };
 
-class InitializeCall final : public Unary {
+class InitializeCall final : public grpc::UnaryHandler {
  public:
-  InitializeCall(grpc::Call& call, const Models& models) : Unary(call), models_(models) {}
+  InitializeCall(grpc::Call& call, const Models& models) : UnaryHandler(call), models_(models) {}
 
  private:
   void on_request(std::string_view message) override {

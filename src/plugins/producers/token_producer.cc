@@ -1,17 +1,12 @@
 #include "media_estimate.h"
 
-#include "base/text.h"
-#include "fleet/static_discovery.h"
 #include "plugin/registry.h"
-#include "render/anthropic_chat.h"
-#include "render/prompt_renderer.h"
+#include "render/token_source.h"
 #include "schedule/attributes.h"
 #include "schedule/interfaces.h"
 #include "schedule/wiring.h"
-#include "text/tokenizer.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,104 +18,20 @@ namespace {
 using request::Prompt;
 using schedule::RequestContext;
 
-struct Vllm {
-  std::string url = "http://localhost:8000";
-  Nanos timeout = std::chrono::seconds(5);
-  Nanos media_timeout = std::chrono::seconds(30);
-};
-
-struct Local {
-  std::string path;
-  Nanos timeout = std::chrono::seconds(5);
-  uint64_t cache_bytes = text::Tokenizer::kCacheBytesMax;
-};
-
-/// The reference's tokenization service beside the router.
-struct Uds {
-  static constexpr const char* kSocket = "/tmp/tokenizer/tokenizer-uds.socket";
-  std::string socket = kSocket;
-  bool tcp = false;
-  std::map<std::string, std::string> models;
-};
-constexpr Nanos kUdsTimeout = std::chrono::seconds(5);
-constexpr Nanos kUdsMediaTimeout = std::chrono::seconds(30);
-
 struct Params {
-  std::string model;
-  std::optional<Vllm> vllm;
-  std::optional<Local> local;
-  std::optional<Uds> uds;
+  render::TokenSourceParams source;
   std::optional<MediaEstimate> estimate;
 };
 
 const plugin::Params<Params>& table() {
-  static const plugin::Params<Vllm> vllm = {
-      plugin::field("url", &Vllm::url, "", "Of the server, without a path."),
-      plugin::field("timeout", &Vllm::timeout, "",
-                    "For an answer; the request then goes on without tokens.")
-          .positive(),
-      plugin::field("mmTimeout", &Vllm::media_timeout, "",
-                    "The same for prompts with images, audio or video.")
-          .positive(),
-  };
-  static const plugin::Params<Local> local = {
-      plugin::field("path", &Local::path, "",
-                    "Of the model's folder, with tokenizer.json and, where there are, "
-                    "tokenizer_config.json and chat_template.jinja."),
-      plugin::field("timeout", &Local::timeout, "",
-                    "For the tokens; the request then goes on without them.")
-          .positive(),
-      plugin::field("cacheBytes", &Local::cache_bytes, "bytes",
-                    "Memory for the tokens of texts seen before."),
-  };
-  static const plugin::Params<Uds> uds = {
-      plugin::field("socketFile", &Uds::socket, "",
-                    "Path of the service's unix socket; with useTCP its host:port."),
-      plugin::field("useTCP", &Uds::tcp, "", "Whether the service is on TCP."),
-      plugin::field("modelTokenizerMap", &Uds::models, "",
-                    "What the service calls models, or where it finds their tokenizers: a folder, "
-                    "or a tokenizer.json in it. Given, modelName must be in it."),
-  };
-  static const plugin::Params<Params> params = {
-      plugin::field("modelName", &Params::model, "",
-                    "Model whose tokens are wanted. Given without local, a server renders every "
-                    "prompt of chats, messages and completions."),
-      plugin::object_field("vllm", &Params::vllm, vllm, "The server; needs modelName."),
-      plugin::object_field("local", &Params::local, local,
-                           "A tokenizer in this process instead of a server."),
-      plugin::object_field("udsTokenizerConfig", &Params::uds, uds,
-                           "A service of tokenization.TokenizationService instead of a server; "
-                           "needs modelName. A prompt may take 5 s, one with media 30 s.")
-          .deprecated(),
-      plugin::object_field("estimate", &Params::estimate, media_estimate_params(),
-                           "How many tokens media are taken to be where nobody tells; neither "
-                           "beside modelName nor beside local."),
-  };
+  static const plugin::Params<Params> params(
+      plugin::lifted(&Params::source, render::token_source_params()),
+      {
+          plugin::object_field("estimate", &Params::estimate, media_estimate_params(),
+                               "How many tokens media are taken to be where nobody tells; neither "
+                               "beside modelName nor beside local."),
+      });
   return params;
-}
-
-bool has_media(const Prompt& prompt) {
-  return std::ranges::any_of(prompt.pieces, [](const request::Piece& piece) {
-    return piece.kind == request::Piece::Kind::kPlaceholder;
-  });
-}
-
-bool is_text(const Prompt& prompt) {
-  return prompt.token_ids.empty() && !prompt.pieces.empty();
-}
-
-/// The request's body with `model` as its model; "": its own.
-std::string body_for(const RequestContext& context, std::string_view model) {
-  const auto& at = context.request->model_value;
-  if (model.empty()) return std::string(context.body);
-  std::string name = "\"";
-  append_json_escaped(name, model);
-  name += '"';
-  std::string body(context.body);
-  if (at) return body.replace(at->begin, at->end - at->begin, name);
-  if (const size_t brace = body.find('{'); brace != body.npos)
-    body.insert(brace + 1, "\"model\":" + name + ",");
-  return body;
 }
 
 /// Tokens: ids where the client gave them; else what a server or a tokenizer makes of the prompt,
@@ -131,30 +42,14 @@ class TokenProducer final : public schedule::Producer {
  public:
   static Result<std::unique_ptr<TokenProducer>> create(Params params,
                                                        const plugin::Context& context) {
-    auto made = std::make_unique<TokenProducer>();
-    if (params.estimate && (params.local || !params.model.empty()))
+    const auto& [model, vllm, local, uds] = params.source;
+    if (params.estimate && (local || !model.empty()))
       return fail(Code::kBadRequest, "give one of 'estimate', 'modelName' and 'local'");
-    if (params.vllm.has_value() + params.local.has_value() + params.uds.has_value() > 1)
-      return fail(Code::kBadRequest, "give one of 'vllm', 'local' and 'udsTokenizerConfig'");
+    auto made = std::make_unique<TokenProducer>();
     made->estimate_ = params.estimate;
     using Slot = render::PromptRendererSlot;
     const auto slot = context.state.get<Slot>(Slot::kName, [] { return new Slot; });
-    if (params.local) {
-      LLMD_TRY(made->use(*params.local, *slot));
-    } else if (params.model.empty() && (params.vllm || params.uds)) {
-      return fail(Code::kBadRequest, std::string("parameter '") +
-                                         (params.vllm ? "vllm" : "udsTokenizerConfig") +
-                                         "' needs 'modelName'");
-    } else if (params.uds) {
-      LLMD_TRY(made->use(*params.uds, params.model, *slot));
-    } else if (!params.model.empty()) {
-      LLMD_TRY(made->use(params.vllm.value_or(Vllm()), *slot));
-    }
-    made->model_ = std::move(params.model);
-    if (made->renderer_)
-      made->renderer_->warm_up({.model = made->model_,
-                                .timeout = made->timeout_,
-                                .media_timeout = made->media_timeout_});
+    LLMD_TRY_ASSIGN(made->source_, render::TokenSource::of(std::move(params.source), *slot));
     return made;
   }
 
@@ -164,22 +59,22 @@ class TokenProducer final : public schedule::Producer {
   }
 
   Nanos deadline() const override {
-    return renderer_ ? std::max(timeout_, media_timeout_) : Producer::deadline();
+    return source_.renderer() ? source_.timeout() : Producer::deadline();
   }
 
   Result<schedule::Progress> produce(RequestContext& context) const override {
     if (!context.request) return schedule::Progress::kDone;
     resize_media(context, estimate_);
-    if (!renderer_) return schedule::Progress::kDone;
+    if (!source_.renderer()) return schedule::Progress::kDone;
     auto& asked = context.slot(asked_);
     if (asked.ticket != 0) {
       const uint64_t ticket = std::exchange(asked.ticket, 0);
       if (context.trace) note_stage(*context.trace, context.request->api, asked.at);
-      LLMD_TRY_ASSIGN(const auto prompts, renderer_->take(ticket));
+      LLMD_TRY_ASSIGN(const auto prompts, source_.renderer()->take(ticket));
       return replace_prompts(context, prompts);
     }
     // A request that is tried again has what it gets.
-    if (asked.once || std::ranges::none_of(context.request->prompts, is_text))
+    if (asked.once || std::ranges::none_of(context.request->prompts, render::is_text))
       return schedule::Progress::kDone;
     asked.once = true;
     asked.at = context.clock.now();
@@ -205,75 +100,9 @@ class TokenProducer final : public schedule::Producer {
     trace.close();
   }
 
-  Status use(const Local& local, const render::PromptRendererSlot& slot) {
-    if (local.path.empty()) return fail(Code::kBadRequest, "parameter 'local.path' is missing");
-    timeout_ = media_timeout_ = local.timeout;
-    if (!slot.of_model) return {};
-    auto renderer = slot.of_model({local.path, static_cast<size_t>(local.cache_bytes)});
-    if (!renderer) return fail(std::move(renderer).error().in("parameter 'local'"));
-    renderer_ = std::move(*renderer);
-    return {};
-  }
-
-  Status use(Vllm vllm, const render::PromptRendererSlot& slot) {
-    while (vllm.url.ends_with('/')) vllm.url.pop_back();
-    auto server = fleet::parse_endpoint_flag(vllm.url);
-    if (!server) return fail(std::move(server).error().in("parameter 'vllm.url'"));
-    timeout_ = vllm.timeout;
-    media_timeout_ = vllm.media_timeout;
-    if (slot.of_server) renderer_ = slot.of_server(std::move(*server));
-    return {};
-  }
-
-  /// Puts what the service calls the model in the place of `model`.
-  Status use(const Uds& uds, std::string& model, const render::PromptRendererSlot& slot) {
-    if (!uds.models.empty()) {
-      std::vector<std::string_view> names;
-      for (const auto& [name, its] : uds.models) names.push_back(name);
-      const auto at = uds.models.find(model);
-      if (at == uds.models.end())
-        return fail(Code::kBadRequest,
-                    "parameter 'udsTokenizerConfig.modelTokenizerMap': has no '" + model + "'" +
-                        suggestion(model, names));
-      constexpr std::string_view kFile = "/tokenizer.json";
-      model = at->second;
-      if (model.ends_with(kFile)) model.resize(model.size() - kFile.size());
-    }
-    fleet::EndpointSpec server;
-    if (uds.tcp) {
-      auto parsed = fleet::parse_endpoint_flag(uds.socket);
-      if (!parsed)
-        return fail(std::move(parsed).error().in("parameter 'udsTokenizerConfig.socketFile'"));
-      server = std::move(*parsed);
-      server.scheme = "grpc";
-    } else {
-      server.name = uds.socket.empty() ? Uds::kSocket : uds.socket;
-      server.scheme = "unix";
-    }
-    timeout_ = kUdsTimeout;
-    media_timeout_ = kUdsMediaTimeout;
-    if (slot.of_server) renderer_ = slot.of_server(std::move(server));
-    return {};
-  }
-
   Result<uint64_t> ask(RequestContext& context) const {
-    const auto& request = *context.request;
-    const bool messages = request.api == request::Api::kMessages;
-    const bool chat = messages || request.api == request::Api::kChat;
-    if (!chat && request.api != request::Api::kCompletions)
-      return fail(Code::kBadRequest, std::string("prompts of ") +
-                                         std::string(request::api_name(request.api)) +
-                                         " cannot be rendered");
-    std::string body;
-    if (messages) {
-      LLMD_TRY_ASSIGN(body, render::chat_of_messages(context.body, model_));
-    } else {
-      body = body_for(context, model_);
-    }
-    const bool media = std::ranges::any_of(request.prompts, has_media);
-    return renderer_->ask(
-        {.chat = chat, .body = std::move(body), .timeout = media ? media_timeout_ : timeout_},
-        context.suspend());
+    LLMD_TRY_ASSIGN(auto question, source_.question(*context.request, context.body));
+    return source_.renderer()->ask(std::move(question), context.suspend());
   }
 
   /// Puts the tokens in the place of the texts.
@@ -299,9 +128,7 @@ class TokenProducer final : public schedule::Producer {
   }
 
   std::optional<MediaEstimate> estimate_;
-  std::string model_;
-  Nanos timeout_{0}, media_timeout_{0};
-  std::shared_ptr<render::PromptRenderer> renderer_;  // null: nothing is rendered
+  render::TokenSource source_;
   schedule::RequestSlot<Asked> asked_;
 };
 

@@ -111,6 +111,11 @@ class Params {
   Params() = default;
   Params(std::initializer_list<Param<P>> params, Fold fold = {})
       : params_(params), fold_(std::move(fold)) {}
+  /// With those that come first; see lifted().
+  Params(std::vector<Param<P>> first, std::initializer_list<Param<P>> params)
+      : params_(std::move(first)) {
+    params_.insert(params_.end(), params);
+  }
 
   Result<P> parse(const codec::Node* node) const {
     P values{};
@@ -145,10 +150,25 @@ class Params {
     return out + "}";
   }
 
+  std::span<const Param<P>> params() const { return params_; }
+
  private:
   std::vector<Param<P>> params_;
   Fold fold_;
 };
+
+/// The parameters of a member's table as parameters of P itself: side by side with its others. The
+/// table's fold is not taken over.
+template <class P, class N>
+std::vector<Param<P>> lifted(N P::* member, const Params<N>& table) {
+  std::vector<Param<P>> params;
+  for (const auto& inner : table.params())
+    params.push_back(
+        {.info = inner.info,
+         .set = [set = inner.set, member](P& p, const codec::Node& n) { return set(p.*member, n); },
+         .print = [print = inner.print, member](const P& p) { return print(p.*member); }});
+  return params;
+}
 
 /// What docs and dumps say of a parameter whose values have a table of their own.
 template <class P, class N>

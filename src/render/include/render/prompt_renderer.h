@@ -26,6 +26,8 @@ struct RenderedPrompt {
   std::vector<uint32_t> token_ids;
   std::vector<Media> media;  // by offset
 };
+
+/// What comes of a question. Errors of a server have its status and the beginning of what it said.
 using Rendered = Result<std::vector<RenderedPrompt>>;
 
 /// The body of a request whose prompts are to be tokens.
@@ -51,8 +53,7 @@ class PromptRenderer {
   virtual void warm_up(const WarmUp&) {}
   /// Begins, and calls `resume` when there is an answer or a failure. Errors say why not.
   virtual Result<uint64_t> ask(Question question, schedule::Signal resume) = 0;
-  /// The answer to the question with this ticket, once. Errors of a server have its status and
-  /// the beginning of what it said.
+  /// The answer to the question with this ticket, once.
   virtual Rendered take(uint64_t ticket) = 0;
 };
 

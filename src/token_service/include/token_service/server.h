@@ -4,9 +4,8 @@
 #include "io/loop.h"
 #include "metric/registry.h"
 #include "render/prompt_renderer.h"
+#include "service/servers.h"
 
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,37 +18,19 @@ struct NamedModel {
   std::shared_ptr<render::PromptRenderer> renderer;
 };
 
-struct ServerOptions {
-  std::string host = "0.0.0.0";  // address literal
-  uint16_t http_port = 0;        // 0: chosen by the system
-  bool grpc_on_tcp = false;
-  uint16_t grpc_port = 0;   // 0: chosen by the system
-  std::string socket_path;  // gRPC on a unix socket; "": none
-  Nanos timeout = std::chrono::seconds(30);
-};
-
 /// Serves models' tokens on one loop: over HTTP at vLLM's render endpoints, over gRPC as
 /// tokenization.TokenizationService. Threading: the loop's thread; construct and destroy there too,
-/// or while the loop does not run. Memory: bodies are bounded by kBodyBytesMax each and
-/// kBodiesBytesMax together.
+/// or while the loop does not run.
 class Server {
  public:
-  static constexpr size_t kBodyBytesMax = size_t{32} << 20;
-  static constexpr size_t kBodiesBytesMax = size_t{512} << 20;
+  static constexpr Nanos kTimeout = std::chrono::seconds(30);  // of a request
 
   /// Requires: at least one model. A request that names none gets the first if it is the only one.
-  Server(io::Loop& loop, ServerOptions options, std::vector<NamedModel> models,
+  Server(io::Loop& loop, service::ServersOptions options, std::vector<NamedModel> models,
          metric::Registry& metrics);
   ~Server();
 
-  /// Errors name the address.
-  Status listen();
-  uint16_t http_port() const;
-  uint16_t grpc_port() const;
-
-  /// Stops accepting, lets open requests finish, and after `grace` aborts the rest. `done` runs
-  /// when no connection is left. Call once.
-  void stop(Nanos grace, std::move_only_function<void()> done);
+  service::Servers& servers();
 
  private:
   struct State;

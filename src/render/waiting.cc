@@ -1,11 +1,10 @@
-#include "waiting.h"
+#include "render/waiting.h"
 
 #include <utility>
 
-namespace llmd::token_service {
+namespace llmd::render {
 
-void Waiting::ask(io::Loop& loop, render::PromptRenderer& renderer, render::Question question,
-                  Done done) {
+void Waiting::ask(io::Loop& loop, PromptRenderer& renderer, Question question, Done done) {
   asked_ = std::make_shared<Asked>(renderer, std::move(done));
   // The answer is taken in a later turn, when the ticket is known.
   const auto wake = [&loop, asked = std::weak_ptr(asked_)] {
@@ -22,4 +21,4 @@ void Waiting::ask(io::Loop& loop, render::PromptRenderer& renderer, render::Ques
   }
 }
 
-}  // namespace llmd::token_service
+}  // namespace llmd::render

@@ -6,9 +6,8 @@
 
 #include <functional>
 #include <memory>
-#include <vector>
 
-namespace llmd::token_service {
+namespace llmd::render {
 
 /// A request that waits for tokens: at most one question at a time. Threading: the loop's.
 class Waiting {
@@ -17,16 +16,16 @@ class Waiting {
 
   /// Calls `done` on the loop with what came of the question, at once or later, unless this is
   /// destroyed or cancelled before.
-  void ask(io::Loop& loop, render::PromptRenderer& renderer, render::Question question, Done done);
+  void ask(io::Loop& loop, PromptRenderer& renderer, Question question, Done done);
   void cancel() { asked_.reset(); }
 
  private:
   struct Asked {
-    render::PromptRenderer& renderer;
+    PromptRenderer& renderer;
     Done done;
     uint64_t ticket = 0;
   };
   std::shared_ptr<Asked> asked_;
 };
 
-}  // namespace llmd::token_service
+}  // namespace llmd::render
