@@ -9,6 +9,7 @@ int run_router(int argc, char** argv);
 int run_epp(int argc, char** argv);
 int run_sim(int argc, char** argv);
 int run_tokenizer(int argc, char** argv);
+int run_kv_indexer(int argc, char** argv);
 int run_check(int argc, char** argv);
 int run_explain(int argc, char** argv);
 int run_bench(int argc, char** argv);

@@ -22,6 +22,8 @@ constexpr Command kCommands[] = {
     {"sim", llmd::run_sim, "simulated model servers on real sockets", true},
     {"tokenizer", llmd::run_tokenizer, "the tokens of prompts over HTTP, gRPC and a unix socket",
      true},
+    {"kv-indexer", llmd::run_kv_indexer, "how much of a prompt servers hold, over HTTP and gRPC",
+     true},
     {"check", llmd::run_check, "validate a configuration and print the resolved graph"},
     {"explain", llmd::run_explain, "why a recent request went where it went"},
     {"bench", llmd::run_bench, "open-loop load generator for OpenAI endpoints"},
@@ -32,7 +34,7 @@ constexpr Command kCommands[] = {
 void print_usage(FILE* out) {
   std::fputs("usage: llmd COMMAND [FLAGS]\n\n", out);
   for (const auto& c : kCommands)
-    std::fprintf(out, "  %-9.*s %.*s\n", static_cast<int>(c.name.size()), c.name.data(),
+    std::fprintf(out, "  %-10.*s %.*s\n", static_cast<int>(c.name.size()), c.name.data(),
                  static_cast<int>(c.summary.size()), c.summary.data());
   std::fputs(
       "\nllmd COMMAND --help lists a command's flags; llmd --version says which one this is.\n",

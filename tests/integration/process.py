@@ -173,3 +173,21 @@ class TokenizerService(Process):
     @property
     def url(self):
         return f"http://127.0.0.1:{self.port}"
+
+
+class KvIndexer(Process):
+    """`llmd kv-indexer` on free ports."""
+
+    def __init__(self, log_path, **options):
+        self.port, self.grpc_port = free_ports(), free_ports()
+        super().__init__("kv-indexer", flags({"host": "127.0.0.1", "http_port": self.port, "grpc_port": self.grpc_port,
+                                              **options}), log_path)
+        self.wait_for("indexer answers", lambda: http_ok(f"{self.url}/healthz"))
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def value(self, name, **labels):
+        from prometheus import Page
+        return Page(httpx.get(f"{self.url}/metrics", timeout=10).text).value(name, **labels)

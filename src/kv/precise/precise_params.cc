@@ -203,6 +203,7 @@ std::string identity(const P& params, bool with_tokenizer) {
 }
 
 Status complete(P& p) {
+  LLMD_TRY(fold(p));  // as parameters within others are not
   if (p.indexer.tiers.size() > TierNames::kNamedMax)
     return fail(Code::kBadRequest, "parameter 'indexerConfig.kvCacheBackendConfigs': has " +
                                        std::to_string(p.indexer.tiers.size()) +

@@ -43,14 +43,6 @@ std::span<const int64_t> media_until(Arena& arena, const request::Prompt& prompt
   return until;
 }
 
-void add(kv::PrefixHit& sum, const kv::PrefixHit& hit) {
-  sum.score += hit.score;
-  sum.blocks += hit.blocks;
-  sum.speculative_blocks += hit.speculative_blocks;
-  for (size_t tier = 0; tier < hit.blocks_by_tier.size(); ++tier)
-    sum.blocks_by_tier[tier] += hit.blocks_by_tier[tier];
-}
-
 double most_matched(std::span<const schedule::PrefixMatch> matches) {
   return std::ranges::max(matches, {}, &schedule::PrefixMatch::match_blocks).match_blocks;
 }
@@ -151,7 +143,7 @@ void PreciseLookup::match(RequestContext& context, Chains& chains) const {
     if (chain.empty()) continue;
     std::ranges::fill(hits, kv::PrefixHit{});
     look_up(context.trace, chain, holders, hits);
-    for (size_t i = 0; i < n; ++i) add(sums[i], hits[i]);
+    for (size_t i = 0; i < n; ++i) sums[i] += hits[i];
   }
   for (size_t i = 0; i < n; ++i) {
     auto& match = chains.matches[i];

@@ -91,6 +91,15 @@ struct PrefixHit {
   std::array<uint32_t, Place::kTiersMax> blocks_by_tier{};
   uint32_t speculative_blocks = 0;
 
+  /// Of several chains.
+  PrefixHit& operator+=(const PrefixHit& other) {
+    score += other.score;
+    blocks += other.blocks;
+    speculative_blocks += other.speculative_blocks;
+    for (size_t tier = 0; tier < blocks_by_tier.size(); ++tier)
+      blocks_by_tier[tier] += other.blocks_by_tier[tier];
+    return *this;
+  }
   bool operator==(const PrefixHit&) const = default;
 };
 

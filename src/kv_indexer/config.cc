@@ -1,0 +1,22 @@
+#include "kv_indexer/config.h"
+
+#include "codec/node.h"
+
+#include <utility>
+
+namespace llmd::kv_indexer {
+
+Result<IndexerConfig> read_config(std::string_view text, std::string_view file) {
+  static const plugin::Params<IndexerConfig> table = {
+      plugin::object_field("precise-prefix-cache-producer", &IndexerConfig::index,
+                           kv_precise::precise_params(false), "The index."),
+      plugin::object_field("token-producer", &IndexerConfig::tokens, render::token_source_params(),
+                           "Whom the tokens of prompts are asked of."),
+  };
+  LLMD_TRY_ASSIGN(const auto document, codec::parse_yaml(text, file));
+  LLMD_TRY_ASSIGN(auto config, table.parse(&document));
+  if (auto done = complete(config.index); !done) return fail(std::move(done).error().in(file));
+  return config;
+}
+
+}  // namespace llmd::kv_indexer
