@@ -62,8 +62,9 @@ Scores Indexer::score(const LookUp& look_up, std::span<const kv_shared::Hit> mor
   }
   for (size_t i = 0; i < n; ++i) {
     PodScore pod{.pod = look_up.pods[i], .score = sums[i].score, .blocks = sums[i].blocks};
-    for (uint8_t tier = 0; tier < sums[i].blocks_by_tier.size(); ++tier)
-      add_tier(pod.tiers, cache_->tiers().name(tier), sums[i].blocks_by_tier[tier]);
+    for (size_t tier = 0; tier < sums[i].blocks_by_tier.size(); ++tier)
+      add_tier(pod.tiers, cache_->tiers().name(static_cast<uint8_t>(tier)),
+               sums[i].blocks_by_tier[tier]);
     add_tier(pod.tiers, kSpeculative, sums[i].speculative_blocks);
     if (!more.empty()) {
       pod.score = std::max(pod.score, more[i].score);

@@ -29,7 +29,9 @@ class IndexerTest : public ::testing::Test {
     }
     listening_ = fleet_.listen(cache_);
     fleet_.set(std::move(specs));
-    for (const auto& endpoint : fleet_.snapshot()->endpoints)
+    const auto snapshot = fleet_.snapshot();
+    publishers_.reserve(snapshot->endpoints.size());
+    for (const auto& endpoint : snapshot->endpoints)
       publishers_.push_back({std::string(endpoint->host_port()), 1, {}, nullptr});
     for (auto& publisher : publishers_) cache_->feed().on_joined(publisher);
   }
@@ -54,6 +56,7 @@ class IndexerTest : public ::testing::Test {
   }
   json scores(const Question& question, const std::vector<uint32_t>& lengths) {
     std::vector<render::RenderedPrompt> prompts;
+    prompts.reserve(lengths.size());
     for (const auto n : lengths) prompts.push_back({.token_ids = tokens(n), .media = {}});
     return json::parse(scores_json(indexer_.score(indexer_.look_up(question, prompts), more_)));
   }

@@ -14,26 +14,31 @@
 
 namespace llmd::render {
 
+// Outside of TokenSourceParams, within which clang knows no defaults of theirs.
+struct VllmParams {
+  std::string url = "http://localhost:8000";
+  Nanos timeout = std::chrono::seconds(5);
+  Nanos media_timeout = std::chrono::seconds(30);
+};
+struct LocalParams {
+  std::string path;
+  Nanos timeout = std::chrono::seconds(5);
+  uint64_t cache_bytes = text::Tokenizer::kCacheBytesMax;
+};
+/// A service of tokenization.TokenizationService.
+struct UdsParams {
+  static constexpr const char* kSocket = "/tmp/tokenizer/tokenizer-uds.socket";
+  std::string socket = kSocket;
+  bool tcp = false;
+  std::map<std::string, std::string> models;
+};
+
 /// Whom the tokens of prompts are asked of, under the names of `token-producer`'s parameters (spec
 /// 05 §9).
 struct TokenSourceParams {
-  struct Vllm {
-    std::string url = "http://localhost:8000";
-    Nanos timeout = std::chrono::seconds(5);
-    Nanos media_timeout = std::chrono::seconds(30);
-  };
-  struct Local {
-    std::string path;
-    Nanos timeout = std::chrono::seconds(5);
-    uint64_t cache_bytes = text::Tokenizer::kCacheBytesMax;
-  };
-  /// The reference's tokenization service beside the router.
-  struct Uds {
-    static constexpr const char* kSocket = "/tmp/tokenizer/tokenizer-uds.socket";
-    std::string socket = kSocket;
-    bool tcp = false;
-    std::map<std::string, std::string> models;
-  };
+  using Vllm = VllmParams;
+  using Local = LocalParams;
+  using Uds = UdsParams;
 
   std::string model;
   std::optional<Vllm> vllm;
