@@ -54,7 +54,9 @@ Status serve(const IndexerOptions& options) {
   render::Renderers renderers(1, threads, metrics);
   render::TokenSource tokens;
   if (config.tokens) {
-    LLMD_TRY_ASSIGN(tokens, render::TokenSource::of(std::move(*config.tokens), renderers.slot()));
+    auto made = render::TokenSource::of(std::move(*config.tokens), renderers.slot());
+    if (!made) return fail(std::move(made).error().in(options.config_file));
+    tokens = std::move(*made);
   }
   fleet::Fleet fleet;
   const auto cache = std::make_shared<kv_precise::PreciseCache>(

@@ -2,6 +2,7 @@
 
 #include "codec/node.h"
 
+#include <string>
 #include <utility>
 
 namespace llmd::kv_indexer {
@@ -16,6 +17,9 @@ Result<IndexerConfig> read_config(std::string_view text, std::string_view file) 
   LLMD_TRY_ASSIGN(const auto document, codec::parse_yaml(text, file));
   LLMD_TRY_ASSIGN(auto config, table.parse(&document));
   if (auto done = complete(config.index); !done) return fail(std::move(done).error().in(file));
+  if (const auto& t = config.tokens; t && t->model.empty() && !t->local && !t->vllm && !t->uds)
+    return fail(Code::kBadRequest,
+                std::string(file) + ": parameter 'token-producer': give 'local' or 'modelName'");
   return config;
 }
 

@@ -139,10 +139,16 @@ void PreciseLookup::match(RequestContext& context, Chains& chains) const {
   for (size_t i = 0; i < n; ++i) holders[i] = holder(context.candidates[i]);
   const auto sums = context.arena.array<kv::PrefixHit>(n);
   const auto hits = context.arena.array<kv::PrefixHit>(n);
-  for (const Chain chain : chains.of_prompts) {
+  for (size_t p = 0; p < chains.of_prompts.size(); ++p) {
+    const Chain chain = chains.of_prompts[p];
     if (chain.empty()) continue;
     std::ranges::fill(hits, kv::PrefixHit{});
+    trace::Stage stage(context.trace, "score_tokens", trace::Scope::kPlugins);
     look_up(context.trace, chain, holders, hits);
+    if (stage) {
+      note_tokens(stage, context.request->prompts[p].token_ids.size(), chain, hits);
+      note_scores(context.trace, chain, hits);
+    }
     for (size_t i = 0; i < n; ++i) sums[i] += hits[i];
   }
   for (size_t i = 0; i < n; ++i) {
@@ -164,6 +170,35 @@ void PreciseLookup::look_up(trace::Trace* trace, Chain chain, std::span<const kv
   stage.set("llm_d.kv_cache.lookup.pod_filter_count", holders.size());
   stage.set("llm_d.kv_cache.lookup.cache_hit", found > 0);
   stage.set("llm_d.kv_cache.lookup.blocks_found", found);
+}
+
+void PreciseLookup::note_tokens(trace::Stage& stage, size_t tokens, Chain chain,
+                                std::span<const kv::PrefixHit> hits) {
+  const uint32_t found = kv_precise::longest(hits);
+  stage.set("llm_d.kv_cache.pod_count", hits.size());
+  stage.set("llm_d.kv_cache.token_count", tokens);
+  stage.set("llm_d.kv_cache.block_keys.count", chain.size());
+  stage.set("llm_d.kv_cache.block_hit_ratio", found / static_cast<double>(chain.size()));
+  stage.set("llm_d.kv_cache.blocks_found", found);
+}
+
+/// Scores are made along with the look-up: the span says what came of it, and takes no time.
+void PreciseLookup::note_scores(trace::Trace* trace, Chain chain,
+                                std::span<const kv::PrefixHit> hits) {
+  trace::Stage stage(trace, "compute_scores", trace::Scope::kPlugins);
+  double most = 0, sum = 0;
+  size_t scored = 0;
+  for (const auto& hit : hits) {
+    most = std::max(most, hit.score);
+    sum += hit.score;
+    scored += hit.blocks > 0;
+  }
+  stage.set("llm_d.kv_cache.scorer.algorithm", "LongestPrefix");
+  stage.set("llm_d.kv_cache.scorer.key_count", chain.size());
+  if (scored == 0) return;
+  stage.set("llm_d.kv_cache.scorer.pods_scored", scored);
+  stage.set("llm_d.kv_cache.score.max", most);
+  stage.set("llm_d.kv_cache.score.avg", sum / static_cast<double>(scored));
 }
 
 void PreciseLookup::note_media(const Chains& chains, schedule::PrefixMatch& match) {

@@ -53,6 +53,9 @@ class PreciseLookup {
   void match(schedule::RequestContext& context, Chains& chains) const;
   void look_up(trace::Trace* trace, Chain chain, std::span<const kv::Holder> holders,
                std::span<kv::PrefixHit> hits) const;
+  static void note_tokens(trace::Stage& stage, size_t tokens, Chain chain,
+                          std::span<const kv::PrefixHit> hits);
+  static void note_scores(trace::Trace* trace, Chain chain, std::span<const kv::PrefixHit> hits);
   static void note_media(const Chains& chains, schedule::PrefixMatch& match);
   /// Whether the shared index is asked, if there is one.
   bool ask(schedule::RequestContext& context, Chains& chains) const;

@@ -411,8 +411,15 @@ TEST_F(PreciseProducer, LeavesItsStagesInTheTrace) {
   EXPECT_EQ(stages_of(trace),
             (Stages{"produce_precise_prefix_cache candidate_endpoints=2 total_blocks=4 "
                     "max_match_blocks=3",
+                    "score_tokens pod_count=2 token_count=50 count=3 "
+                    "block_hit_ratio=0.6666666666666666 blocks_found=2",
                     "index_lookup block_count=3 pod_filter_count=2 cache_hit=1 blocks_found=2",
-                    "index_lookup block_count=1 pod_filter_count=2 cache_hit=1 blocks_found=1"}));
+                    "compute_scores algorithm=LongestPrefix key_count=3 pods_scored=1 max=2 avg=2",
+                    "score_tokens pod_count=2 token_count=16 count=1 block_hit_ratio=1 "
+                    "blocks_found=1",
+                    "index_lookup block_count=1 pod_filter_count=2 cache_hit=1 blocks_found=1",
+                    "compute_scores algorithm=LongestPrefix key_count=1 pods_scored=1 max=1 "
+                    "avg=1"}));
   TokenRequest short_one(harness_, {15});
   trace::Trace other(c.arena, c.rng, c.clock, {.trace_low = 1, .span = 1}, 0, "request");
   c.trace = &other;
