@@ -66,7 +66,7 @@ soak: build ## Run both front ends under mixed faults, SOAK_MINUTES=30 SOAK_REQU
 	@LLMD_BINARY=$(LLMD) build/venv/bin/python tests/integration/soak.py $(SOAK_MINUTES) $(SOAK_REQUESTS)
 
 TRACE ?= ../shared/data/traces/conversation_trace.jsonl
-replay: build ## Replay a trace (TRACE=FILE) against simulated servers with the approximate and the precise prefix cache (6 minutes)
+replay: build ## Replay a trace (TRACE=FILE) on 8 simulated servers with the approximate and the precise prefix cache, behind one router and two (12 minutes)
 	@scripts/setup.sh test
 	@LLMD_BINARY=$(LLMD) build/venv/bin/python scripts/replay.py $(TRACE)
 
