@@ -4,6 +4,7 @@
 
 #include "service/http_handler.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -34,6 +35,9 @@ class Handler final : public service::HttpHandler {
   void on_abort(http::Exchange&, http::AbortCause) override { scoring_.reset(); }
 
  private:
+  std::string_view unready() const override {
+    return api_.indexer.ready() ? "" : "there are no endpoints\n";
+  }
   bool has(std::string_view path) const override { return find(path) != nullptr; }
 
   void on_post(http::Exchange& exchange, std::string_view path, std::string_view body) override {

@@ -18,6 +18,10 @@ constexpr HeaderField kPage{"Content-Type", "text/plain; version=0.0.4; charset=
 void HttpHandler::on_request_end(http::Exchange& exchange, std::string_view body) {
   const auto path = exchange.head().path();
   if (path == "/healthz" || path == "/health") return exchange.respond(200, {kText}, "ok\n");
+  if (path == "/readyz") {
+    const auto why = unready();
+    return exchange.respond(why.empty() ? 200 : 503, {kText}, why.empty() ? "ok\n" : why);
+  }
   if (path == "/metrics") return exchange.respond(200, {kPage}, metrics_.render());
   if (!has(path)) return refuse(exchange, 404, "there is nothing at this path");
   if (exchange.head().method != "POST") return refuse(exchange, 405, "only POST");

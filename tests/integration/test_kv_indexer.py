@@ -158,10 +158,15 @@ def test_simulated_servers_are_followed(lab, tmp_path):
         scores = eventually("the chat is known", lambda: post(indexer, "/score_chat_completions", chat))
         assert list(scores) == [name] and scores[name] > 5
 
+    assert httpx.get(indexer.url + "/readyz").status_code == 200
     draft = file.with_suffix(".new")
     draft.write_text(f'endpoints:\n- {{name: sim-rank-0, address: 127.0.0.1, port: "{sim.ports[0]}"}}\n')
     draft.rename(file)
     eventually("a server that is gone has no score", lambda: post(indexer, "/score_chat_completions", chat) == {})
+    draft.write_text("endpoints: []\n")
+    draft.rename(file)
+    eventually("nobody is there", lambda: httpx.get(indexer.url + "/readyz").status_code == 503)
+    assert httpx.get(indexer.url + "/healthz").status_code == 200
 
 
 def test_an_index_in_redis_is_asked_as_well(lab, tmp_path):

@@ -60,6 +60,8 @@ class Indexer {
   /// Null unless the index is shared with others.
   kv_shared::SharedIndex* shared() const { return cache_->shared(); }
 
+  /// Whether there are pods.
+  bool ready() const { return !fleet_.snapshot()->endpoints.empty(); }
   /// Pods that are no endpoints are left out.
   LookUp look_up(const Question& question, std::span<const render::RenderedPrompt> prompts) const;
   /// What this process knows, and `more`, by pod, that the shared index does; empty: nothing.

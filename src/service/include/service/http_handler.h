@@ -7,8 +7,8 @@
 
 namespace llmd::service {
 
-/// Answers GET /healthz, /health and /metrics, and refuses what else there is not. Threading: the
-/// server's loop.
+/// Answers GET /healthz, /health, /readyz and /metrics, and refuses what else there is not.
+/// Threading: the server's loop.
 class HttpHandler : public http::RequestHandler {
  public:
   explicit HttpHandler(metric::Registry& metrics) : metrics_(metrics) {}
@@ -19,6 +19,9 @@ class HttpHandler : public http::RequestHandler {
   virtual bool has(std::string_view path) const = 0;
   /// Requires: has(path).
   virtual void on_post(http::Exchange& exchange, std::string_view path, std::string_view body) = 0;
+
+  /// Why requests should not come yet; "": they may.
+  virtual std::string_view unready() const { return {}; }
 
   static void respond_json(http::Exchange& exchange, std::string_view json);
   static void refuse(http::Exchange& exchange, int status, std::string_view message);
