@@ -1,7 +1,7 @@
 # Everyday commands. `make` alone lists them; the build itself is CMake with the presets of CMakePresets.json.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build dist demo demo-flow replay-flow flow-isolation run test test-all streams slow-clients soak replay bench lint format fuzz fuzz-long docs clean
+.PHONY: help setup build dist demo demo-flow replay-flow flow-isolation run test test-all streams long-prompts slow-clients soak replay bench lint format fuzz fuzz-long docs clean
 
 JOBS ?= $(shell nproc)
 SECONDS_PER_TARGET ?= 300
@@ -58,6 +58,10 @@ streams: build ## Hold 9 000 slow streams open at once through one router
 
 slow-clients: build ## Serve good traffic beside 2 000 slow clients, and compare
 	@scripts/slow_clients.py --llmd $(LLMD)
+
+long-prompts: build ## Route prompts of 100 000 tokens by exact tokens: cores and memory
+	@scripts/setup.sh test
+	@LLMD_BINARY=$(LLMD) build/venv/bin/python tests/integration/long_prompts.py
 
 SOAK_MINUTES ?= 30
 SOAK_REQUESTS ?= 2000000

@@ -141,16 +141,18 @@ class BlockTable {
     return *views_[part_of(hash)].load(std::memory_order_acquire);
   }
 
-  /// A bit for each slot of the bucket whose label is this one.
-  static uint32_t slots_with(const std::array<uint64_t, 3>& words, uint64_t label) {
+  /// A bit for each lane of the word that is the label.
+  static uint32_t lanes_with(uint64_t word, uint64_t label) {
     constexpr uint64_t kLow = 0x7fff * kEach;
-    uint32_t slots = 0;
-    for (size_t i = 0; i < words.size(); ++i) {
-      const uint64_t x = words[i] ^ label * kEach;
-      const uint64_t zero = ~(((x & kLow) + kLow) | x | kLow);  // the high bit of each equal lane
-      slots |= static_cast<uint32_t>((zero >> 15) * 0x0001000200040008 >> 48 & 15) << i * 4;
-    }
-    return slots & ((1u << kSlots) - 1);
+    const uint64_t x = word ^ label * kEach;
+    const uint64_t zero = ~(((x & kLow) + kLow) | x | kLow);  // the high bit of each equal lane
+    return static_cast<uint32_t>((zero >> 15) * 0x0001000200040008 >> 48) & 15;
+  }
+  /// The same for the slots of a bucket. Written out: a loop would have its words go through
+  /// memory.
+  static uint32_t slots_with(const std::array<uint64_t, 3>& words, uint64_t label) {
+    return lanes_with(words[0], label) | lanes_with(words[1], label) << 4 |
+           (lanes_with(words[2], label) & 3) << 8;
   }
   static std::array<uint64_t, 3> words_of(const Bucket& bucket) {
     return {bucket.labels[0].load(std::memory_order_acquire),

@@ -119,7 +119,7 @@ struct PreciseIndexStats {
   uint64_t evicted = 0;  // blocks dropped for room
 };
 
-/// Threading: all methods from any thread. Memory: about 45 bytes for a block with one holder.
+/// Threading: all methods from any thread. Memory: 45 to 57 bytes for a block with one holder.
 class PreciseIndex {
  public:
   explicit PreciseIndex(const PreciseIndexOptions& options = {},
