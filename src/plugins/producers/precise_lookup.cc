@@ -51,9 +51,9 @@ using Tiers = ArenaList<schedule::TierBlocks::Tier>;
 
 Tiers tiers_of(Arena& arena, const kv::PrefixHit& hit, const kv_precise::TierNames& names) {
   Tiers tiers(arena);
-  for (uint8_t tier = 0; tier < hit.blocks_by_tier.size(); ++tier)
+  for (size_t tier = 0; tier < hit.blocks_by_tier.size(); ++tier)
     if (hit.blocks_by_tier[tier] != 0)
-      tiers.push_back({names.name(tier), hit.blocks_by_tier[tier]});
+      tiers.push_back({names.name(static_cast<uint8_t>(tier)), hit.blocks_by_tier[tier]});
   if (hit.speculative_blocks != 0)
     tiers.push_back({schedule::TierBlocks::kSpeculative, hit.speculative_blocks});
   return tiers;

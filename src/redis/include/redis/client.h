@@ -48,7 +48,7 @@ class Client final : io::Pollable, io::TurnTask {
   Client(io::Loop& loop, Address address, std::shared_ptr<tls::Context> tls,
          fleet::Resolver resolver, std::function<void(bool up, std::string_view why)> on_change,
          ClientOptions options = {});
-  ~Client();
+  ~Client() override;
 
   /// Begins to connect.
   void open();
