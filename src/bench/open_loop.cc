@@ -219,6 +219,7 @@ std::vector<OpenLoopResult> run_open_loops(
   http::Client client(loop);
   std::vector<OpenLoopResult> results(loads.size());
   std::vector<std::unique_ptr<Generator>> generators;
+  generators.reserve(loads.size());
   for (size_t i = 0; i < loads.size(); ++i)
     generators.push_back(std::make_unique<Generator>(loads[i], loop, client, results[i]));
   const TimePoint begin = loop.clock().now();

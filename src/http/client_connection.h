@@ -60,7 +60,7 @@ struct Client::State {
 /// end of the turn.
 struct ClientConnection final : io::Pollable, io::TurnTask {
   ClientConnection(Client::State& client, ClientPeer& peer);
-  ~ClientConnection();
+  ~ClientConnection() override;
 
   void on_ready(uint32_t ready) override;
   void at_turn_end() override;
