@@ -220,8 +220,9 @@ def test_open_requests_end_when_it_is_stopped(lab, tmp_path):
     asking = threading.Thread(target=lambda: answers.append(
         httpx.post(pods.indexer.url + "/score_completions", json={"model": "m", "prompt": "a text"}, timeout=30)))
     asking.start()
-    eventually("the request is open", lambda: "ESTAB" in subprocess.run(
-        ["ss", "-tn", f"sport = :{pods.indexer.port}"], capture_output=True, text=True).stdout)
+    eventually("the question has come to the stopped service", lambda: any(
+        int(line.split()[2]) for line in subprocess.run(["ss", "-xn"], capture_output=True, text=True).stdout.splitlines()
+        if f"{tmp_path}/t.socket" in line))
     pods.indexer.popen.send_signal(signal.SIGTERM)
     eventually("it does not accept any more", lambda: not listens(pods.indexer.port))
     service.popen.send_signal(signal.SIGCONT)

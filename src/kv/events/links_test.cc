@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -312,6 +313,16 @@ TEST(PodLink, WaitsForItsTurnToAsk) {
     engine.serve();
     return bench.notes.lines().size() == 2 && bench.replays_left == 1;
   }));
+}
+
+TEST(PodLink, MayComeAgainAtTheSamePlaceAtOnce) {
+  Bench bench;
+  Engine engine(bench.zmq);
+  std::optional<PodLink> link;
+  for (int i = 0; i < 200; ++i) {
+    link.emplace(bench.context, spec_of(engine, false));
+    ASSERT_TRUE(link->start());
+  }
 }
 
 TEST(PodLink, NamesAnEndpointThatIsNone) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 
 namespace llmd::kv_events {
@@ -60,7 +61,10 @@ PodLink::~PodLink() {
 }
 
 Status PodLink::start() {
-  const std::string events = fmt::format("inproc://connections-{}", static_cast<void*>(this));
+  // A name of its own: that of a link before, at the same place, is free only when libzmq is done
+  // with it.
+  static std::atomic<uint64_t> links{0};
+  const std::string events = fmt::format("inproc://connections-{}", ++links);
   live_.monitor(events, ZMQ_EVENT_HANDSHAKE_SUCCEEDED);
   LLMD_TRY(connections_.connect(events));
   live_.subscribe(context_.options.topic_filter);
