@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "kv_events/batch_decoder.h"
 #include "kv_events/topic.h"
-#include "producers/precise_cache.h"
+#include "kv_precise/precise_cache.h"
 #include "route/session.h"
 
 #include <fmt/format.h>
@@ -200,10 +200,10 @@ void Picker::hear(const Step& step) {
     CHECK(plugin != pipeline_->resolved.end());
     const auto parameters = codec::parse_yaml(plugin->parameters, "parameters");
     CHECK(parameters);
-    auto params = plugins::precise_params(false).parse(&*parameters);
-    CHECK(params && plugins::complete(*params));
-    precise_ = plugins::PreciseCache::of(*params, plugins::identity(*params, false),
-                                         {plugin->name, state_, metrics_, clock_});
+    auto params = kv_precise::precise_params(false).parse(&*parameters);
+    CHECK(params && kv_precise::complete(*params));
+    precise_ = kv_precise::PreciseCache::of(*params, kv_precise::identity(*params, false),
+                                            {plugin->name, state_, metrics_, clock_});
   }
   const auto topic = kv_events::parse_topic(step.topic);
   const auto [engine, fresh] = engines_.try_emplace(step.topic);

@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-namespace llmd::plugins {
+namespace llmd::kv_precise {
 class PreciseCache;
-}  // namespace llmd::plugins
+}  // namespace llmd::kv_precise
 
 namespace llmd::conformance {
 
@@ -64,7 +64,7 @@ class Picker {
   std::optional<route::LoopDirector> loop_;
   std::map<std::string, std::unique_ptr<Client>> open_;
   size_t requests_ = 0;
-  std::shared_ptr<plugins::PreciseCache> precise_;
+  std::shared_ptr<kv_precise::PreciseCache> precise_;
   std::map<std::string, kv_events::Publisher> engines_;  // by topic; that the cache knows
 };
 
