@@ -4,6 +4,8 @@
 #include "codec/json_scan.h"
 #include "codec/json_text.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 namespace llmd::token_service {
@@ -30,7 +32,11 @@ Result<render::PromptRenderer*> Models::find(std::string_view name) const {
   const auto found = std::ranges::find(models_, name, &NamedModel::name);
   if (found != models_.end()) return found->renderer.get();
   std::vector<std::string_view> names;
+  names.reserve(models_.size());
   for (const auto& model : models_) names.push_back(model.name);
+  if (name.empty())
+    return fail(Code::kBadRequest,
+                fmt::format("field 'model': required; one of {}", fmt::join(names, ", ")));
   return fail(Code::kNotFound,
               "there is no model '" + std::string(name) + "'" + suggestion(name, names));
 }

@@ -12,7 +12,7 @@ TEST(Models, AreFoundByName) {
   EXPECT_EQ(one.find("lama").error().message, "there is no model 'lama' (did you mean 'llama'?)");
   const Models two({{"llama", nullptr}, {"qwen", nullptr}});
   EXPECT_TRUE(two.find("qwen"));
-  EXPECT_FALSE(two.find(""));
+  EXPECT_EQ(two.find("").error().message, "field 'model': required; one of llama, qwen");
 }
 
 TEST(Models, AreNamedInBodies) {

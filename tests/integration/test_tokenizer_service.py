@@ -196,7 +196,7 @@ def test_grpc_renders_chats(service, models):
 
 def test_what_is_wrong_is_said(service):
     assert "no model 'qwen'" in post(service, "completions", {"model": "qwen", "prompt": "x"}, 404)["error"]["message"]
-    assert "no model ''" in post(service, "completions", {"prompt": "x"}, 404)["error"]["message"]
+    assert "field 'model': required" in post(service, "completions", {"prompt": "x"}, 400)["error"]["message"]
     image = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]
     refused = post(service, "chat/completions", {"model": "qwen3", "messages": image}, 400)
     assert refused["error"]["message"] == "content of type 'image_url' has no text"
