@@ -34,7 +34,8 @@ class Handler final : public service::HttpHandler {
     const bool chat = path == kChat;
     std::string model = model_of(body);
     const auto renderer = models_.find(model);
-    if (!renderer) return refuse(exchange, 404, renderer.error().message);
+    if (!renderer)
+      return refuse(exchange, http_status(renderer.error().code), renderer.error().message);
     waiting_.ask(
         exchange.loop(), **renderer, {.chat = chat, .body = std::string(body), .timeout = timeout_},
         [&exchange, chat, model = std::move(model)](const render::Rendered& prompts) {
