@@ -8,7 +8,7 @@ const http::Destination* Fetch::begin(Server& server, Nanos timeout) {
   if (destination) {
     timer_.arm(timeout, [this] {
       abort();
-      end("no answer in time");
+      end(http::text_of(http::Failure::kTimeout));
     });
   } else {
     // As the failures of calls: never from within.

@@ -221,6 +221,11 @@ def cut(prompt, block):
     return rng.randint(block, len(prompt.tokens()))
 
 
+def before_and_after(steps, later, probes):
+    """The first probe of each prompt before what comes later, all of them after it."""
+    return [*steps, WAIT, *(some[0] for some in probes), *later, WAIT, *(p for some in probes for p in some)]
+
+
 # --- kinds of cases: what precise() takes, engines, steps
 
 def plain():
@@ -284,8 +289,7 @@ def removals():
                 if rng.random() < .5:
                     later.append(engine.message(*(chain.stored(i, i + 1) for i in sorted(holes) if i - 1 not in holes)))
         probes.append(asked(prompt))
-    flat = [p for some in probes for p in some]
-    return {"block": block}, fleet_, [*steps, WAIT, *(some[0] for some in probes), *later, WAIT, *flat]
+    return {"block": block}, fleet_, before_and_after(steps, later, probes)
 
 
 def clears():
@@ -323,9 +327,8 @@ def tiers():
             if rng.random() < .6:
                 later.append(engine.message(chain.removed(range(count - 1, rng.randint(-1, count - 2), -1))))
         probes.append(asked(prompt))
-    flat = [p for some in probes for p in some]
     scorer = rng.choice([None, {"matchLengthWeight": .5, "matchLengthScaleTokens": 512}])
-    return {"block": block, "weights": weights, "scorer": scorer}, fleet_, [*steps, WAIT, *(some[0] for some in probes), *later, WAIT, *flat]
+    return {"block": block, "weights": weights, "scorer": scorer}, fleet_, before_and_after(steps, later, probes)
 
 
 def loras():
@@ -435,8 +438,7 @@ def groups():
                 steps.append(engine.message(chain.stored()))
                 later += sent(engine, chain.tail())
         probes.append(asked(prompt))
-    flat = [p for some in probes for p in some]
-    return {"block": block}, fleet_, [*steps, WAIT, *(some[0] for some in probes), *later, WAIT, *flat]
+    return {"block": block}, fleet_, before_and_after(steps, later, probes)
 
 
 def several_prompts():
@@ -550,10 +552,8 @@ def sglang():
             if rng.random() < .5:
                 later += sent(engine, chain.tail())
         probes.append(asked(prompt))
-    flat = [p for some in probes for p in some]
     weights = rng.choice([None, {"gpu": 1.0, "cpu_pinned": .7, "disk": .4}])
-    return {"block": block, "weights": weights, "events": {"engineType": "sglang"}}, fleet_, [
-        *steps, WAIT, *(some[0] for some in probes), *later, WAIT, *flat]
+    return {"block": block, "weights": weights, "events": {"engineType": "sglang"}}, fleet_, before_and_after(steps, later, probes)
 
 
 def mixed():

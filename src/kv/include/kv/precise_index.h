@@ -23,7 +23,7 @@
 ///   owners      32 bits of the node: one holding, or the number of a set of holdings. Equal sets
 ///               are kept once. Along a chain the number seldom changes, and while it does not, a
 ///               look-up has nothing to do but to compare keys.
-///   tables      request key -> node, engine key -> node: numbers of nodes with 16 bits of hash, in
+///   tables      request key -> node, engine key -> node: numbers of nodes with 13 bits of hash, in
 ///               buckets of a cache line.
 ///   endpoints   runs of nodes that an endpoint was given: what clearing it walks.
 ///
