@@ -53,6 +53,7 @@ Step SequenceTracker::live(uint64_t sequence, double published, TimePoint now) {
   if (started_ && sequence < next_) {
     if (!is_of_other_life(sequence, published)) {
       live_ = std::max(live_, sequence + 1);
+      asked_ = false;
       return {.action = Action::kDrop};
     }
     forget();

@@ -108,6 +108,17 @@ TEST(SequenceTracker, ClosesAGapByReplay) {
   EXPECT_EQ(tracker.live(5, 5, at(0)), kApply);
 }
 
+TEST(SequenceTracker, ClosesAGapRightBehindAnother) {
+  SequenceTracker tracker(true);
+  tracker.live(0, 0, at(0));
+  EXPECT_EQ(tracker.live(2, 2, at(0)), kReplay);
+  EXPECT_EQ(tracker.replayed(0, 0), kDrop);
+  for (uint64_t s = 1; s <= 2; ++s) EXPECT_EQ(tracker.replayed(s, static_cast<double>(s)), kApply);
+  EXPECT_EQ(tracker.replay_ended(true, at(0)), kDrop);
+  EXPECT_EQ(tracker.live(2, 2, at(0)), kDrop);
+  EXPECT_EQ(tracker.live(4, 4, at(0)), kReplay);
+}
+
 TEST(SequenceTracker, GoesOnWithALossWhenReplayDoesNotHelp) {
   SequenceTracker tracker(true);
   tracker.live(0, 0, at(0));
@@ -236,7 +247,7 @@ class World {
     note(step, m);
     if (step.action != Action::kReplay) return false;
     for (;;) {
-      const bool fails = faults_ && rng_.below(10) == 0;
+      const bool fails = faults_ && answers_break_ && rng_.below(10) == 0;
       bool again = false;
       const uint64_t from =
           std::max(tracker_.replay_from(), past_.size() > kept_ ? past_.size() - kept_ : 0);
@@ -275,7 +286,7 @@ class World {
   Rng rng_;
   SequenceTracker tracker_;
   size_t kept_;
-  bool faults_ = true;
+  bool faults_ = true, answers_break_ = true;
   TimePoint now_ = at(1000);
   double clock_ = 0;
   uint64_t life_ = 0, restarts_ = 0, resets_ = 0, mixed_ = 0, unseen_ = 0;
@@ -295,6 +306,19 @@ TEST(SequenceTracker, KnowsEverythingAgainOnceFaultsEndWhenThePastIsKept) {
     if (world.lost_ > 0) continue;  // a failed replay: told, and that is all that can be done
     EXPECT_EQ(world.applied_.size(), world.past_.size());
     EXPECT_EQ(world.mixed_, 0u);
+  }
+}
+
+TEST(SequenceTracker, LosesNothingWhenThePastIsKeptAndEveryQuestionIsAnswered) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(seed);
+    World world(seed, true, SIZE_MAX);
+    world.answers_break_ = false;
+    world.run(2000);
+    world.calm(3);
+    if (HasFatalFailure()) return;
+    EXPECT_EQ(world.lost_, 0u);
+    EXPECT_EQ(world.applied_.size(), world.past_.size());
   }
 }
 

@@ -82,7 +82,7 @@ class SequenceTracker {
   bool replaying_ = false;
   bool check_ = false;  // the answer must begin with the last batch known
   bool holds_ = false;  // the question was for a live message, which waits
-  bool asked_ = false;  // that was answered, and nothing was applied live since
+  bool asked_ = false;  // that was answered, and the message has yet to be given again
   uint64_t next_ = 0;   // after the last applied
   uint64_t live_ = 0;   // after the last one seen live
   double latest_ = 0;   // publishing time of what was applied
