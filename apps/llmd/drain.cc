@@ -26,10 +26,13 @@ Drain::Drain(io::Loop& control, DrainOptions options, std::function<void(Nanos)>
       timer_(control) {}
 
 void Drain::on_signal(int signal) {
+  const TimePoint now = control_.clock().now();
   if (draining_.exchange(true)) {
+    if (now - since_ < kSameStop) return;
     log::warn("stopping at once: second signal");
     return end_process_();
   }
+  since_ = now;
   const bool interrupt = signal == SIGINT;
   const Nanos wait = interrupt ? Nanos(0) : options_.drain_timeout;
   const Nanos grace =

@@ -17,7 +17,8 @@ struct DrainOptions {
 /// How a serving command ends. SIGTERM, from a supervisor, has two phases: for `drain_timeout`
 /// everything goes on but draining() is true, so that readiness fails and load balancers send new
 /// connections elsewhere; then `finish` runs. SIGINT, from a terminal, skips the first phase and
-/// shortens the grace to kInterruptGrace. A second signal ends the process at once with code 1.
+/// shortens the grace to kInterruptGrace. A second signal ends the process at once with code 1,
+/// except within kSameStop: some supervisors signal the process and then its group.
 ///
 /// `finish(grace)` stops serving: it closes listeners, says goodbye on open connections
 /// (`Connection: close`, GOAWAY), waits for what is open and cuts off what is left after `grace`.
@@ -27,6 +28,7 @@ struct DrainOptions {
 class Drain {
  public:
   static constexpr Nanos kInterruptGrace = std::chrono::seconds(5);
+  static constexpr Nanos kSameStop = std::chrono::milliseconds(50);
 
   /// `end_process` replaces the end at a second signal in tests.
   Drain(io::Loop& control, DrainOptions options, std::function<void(Nanos grace)> finish,
@@ -44,6 +46,7 @@ class Drain {
   const std::function<void(Nanos)> finish_;
   const std::function<void()> end_process_;
   std::atomic<bool> draining_{false};
+  TimePoint since_{};
   io::Timer timer_;
   std::jthread finisher_;
 };

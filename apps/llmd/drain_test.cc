@@ -48,7 +48,9 @@ TEST_F(DrainTest, InterruptsStopSoon) {
 
 TEST_F(DrainTest, ASecondSignalEndsTheProcess) {
   drain.on_signal(SIGTERM);
+  drain.on_signal(SIGTERM);  // the same stop, told to the process and to its group
   EXPECT_EQ(ended, 0);
+  clock.advance(Drain::kSameStop);
   drain.on_signal(SIGTERM);
   EXPECT_EQ(ended, 1);
 }

@@ -11,6 +11,7 @@ namespace llmd::bench {
 std::string open_loop_table(const OpenLoopResult& r) {
   std::string out;
   const auto times = [&](std::string_view name, const std::vector<double>& ms) {
+    if (ms.empty()) return;
     fmt::format_to(std::back_inserter(out),
                    "  {:<6} P50 {:>9.1f}   P95 {:>9.1f}   P99 {:>9.1f}   mean {:>9.1f} ms\n", name,
                    percentile(ms, 50), percentile(ms, 95), percentile(ms, 99), mean(ms));

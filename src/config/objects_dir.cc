@@ -28,6 +28,14 @@ Status ignore(const Node&, const std::string&) {
   return {};
 }
 
+/// Whether it has the form 2026-01-02T03:04:05Z, in which older is smaller.
+bool is_timestamp(std::string_view text) {
+  constexpr std::string_view kForm = "0000-00-00T00:00:00Z";
+  return std::ranges::equal(text, kForm, [](char c, char form) {
+    return form == '0' ? c >= '0' && c <= '9' : c == form;
+  });
+}
+
 /// Only these members matter; a cluster adds many more.
 struct Metadata {
   std::string name, created;
@@ -40,6 +48,9 @@ Read metadata_into(Metadata& metadata) {
          {std::pair("name", &metadata.name), std::pair("creationTimestamp", &metadata.created)})
       if (const Node* value = node.find(member); value && !value->is_null())
         LLMD_TRY(into(*target)(*value, path + "." + member));
+    if (!metadata.created.empty() && !is_timestamp(metadata.created))
+      return error_at(*node.find("creationTimestamp"), path + ".creationTimestamp",
+                      "'" + metadata.created + "' must have the form 2026-01-02T03:04:05Z");
     return {};
   };
 }

@@ -81,6 +81,8 @@ TEST(ParseObjects, SaysWhatIsWrongAndWhere) {
       {"---\n" + head + "kind: InferenceObjective\nmetadata: {name: x}\n---\n\n" + head +
            "kind: Pod\n",
        "f:8: kind: 'Pod' is not known"},
+      {head + "kind: InferenceObjective\nmetadata: {name: x, creationTimestamp: yesterday}\n",
+       "f:3: metadata.creationTimestamp: 'yesterday' must have the form 2026-01-02T03:04:05Z"},
       {rewrite + "spec:\n  rules:\n  - targets: []\n",
        "f:6: spec.rules[0].targets: needs one target at least"},
       {rewrite + "spec: {rules: [{targets: [{modelRewrite: a, weight: 0}]}]}\n",

@@ -181,13 +181,15 @@ void BlockKeys::chain(uint64_t parent, std::span<const uint32_t> tokens,
                [](auto... args) { return xxh64_link(args...); });
 }
 
-std::vector<Extra> request_extras(std::span<const MediaItem> items, std::string_view salt,
+std::vector<Extra> request_extras(std::vector<MediaItem> items, std::string_view salt,
                                   size_t tokens, size_t block_tokens) {
   std::vector<Extra> extras;
   const size_t blocks = tokens / block_tokens;
   if (blocks == 0) return extras;
   if (!salt.empty()) extras.push_back({.block = 0, .text = salt, .salt = true});
+  std::ranges::stable_sort(items, {}, &MediaItem::offset);
   for (const MediaItem& item : items) {
+    if (item.identifier.empty()) continue;
     const size_t end = std::min(item.offset + std::min(item.length, tokens), tokens);
     for (size_t block = item.offset / block_tokens; block < blocks; ++block) {
       if (end <= block * block_tokens || extras.size() >= kExtrasMax) break;

@@ -154,15 +154,15 @@ TEST(BlockKeys, Xxh64EqualsTheLibrarysForAnyBlockSize) {
 }
 
 TEST(RequestExtras, NameItemsInEveryBlockTheyOverlap) {
-  const std::vector<MediaItem> items = {{"a", 2, 6}, {"b", 7, 1}, {"c", 9, 100}};
+  const std::vector<MediaItem> items = {{"c", 9, 100}, {"a", 2, 6}, {"", 0, 14}, {"b", 7, 1}};
   EXPECT_EQ(request_extras(items, "salt", 14, 4),
             (Extras{{0, "a"}, {0, "salt", true}, {1, "a"}, {1, "b"}, {2, "c"}}));
 }
 
 TEST(RequestExtras, OfItemsAtTheEdges) {
-  EXPECT_EQ(request_extras(std::vector<MediaItem>{{"a", 4, 4}}, "", 12, 4), (Extras{{1, "a"}}));
-  EXPECT_EQ(request_extras(std::vector<MediaItem>{{"a", 4, 0}}, "", 12, 4), Extras{});
-  EXPECT_EQ(request_extras(std::vector<MediaItem>{{"a", SIZE_MAX, SIZE_MAX}}, "", 12, 4), Extras{});
+  EXPECT_EQ(request_extras({{"a", 4, 4}}, "", 12, 4), (Extras{{1, "a"}}));
+  EXPECT_EQ(request_extras({{"a", 4, 0}}, "", 12, 4), Extras{});
+  EXPECT_EQ(request_extras({{"a", SIZE_MAX, SIZE_MAX}}, "", 12, 4), Extras{});
   EXPECT_EQ(request_extras({}, "salt", 3, 4), Extras{}) << "no whole block";
 }
 

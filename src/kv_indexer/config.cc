@@ -15,6 +15,12 @@ Result<IndexerConfig> read_config(std::string_view text, std::string_view file) 
                            "Whom the tokens of prompts are asked of."),
   };
   LLMD_TRY_ASSIGN(const auto document, codec::parse_yaml(text, file));
+  if (document.find("kind") || document.find("plugins"))
+    return fail(Code::kBadRequest,
+                std::string(file) +
+                    ": this is a configuration of llmd router or llmd epp; here the "
+                    "parameters of 'precise-prefix-cache-producer' and "
+                    "'token-producer' are the members, see docs/kv-indexer.md");
   LLMD_TRY_ASSIGN(auto config, table.parse(&document));
   if (auto done = complete(config.index); !done) return fail(std::move(done).error().in(file));
   if (const auto& t = config.tokens; t && t->model.empty() && !t->local && !t->vllm && !t->uds)

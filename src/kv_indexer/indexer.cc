@@ -14,7 +14,7 @@ std::vector<kv::Extra> extras_of(const render::RenderedPrompt& prompt, std::stri
   std::vector<kv::MediaItem> items;
   items.reserve(prompt.media.size());
   for (const auto& media : prompt.media) items.push_back({media.hash, media.offset, media.length});
-  return kv::request_extras(items, salt, prompt.token_ids.size(), block_tokens);
+  return kv::request_extras(std::move(items), salt, prompt.token_ids.size(), block_tokens);
 }
 
 void add_tier(std::vector<PodScore::Tier>& tiers, std::string_view name, uint32_t blocks) {

@@ -143,6 +143,7 @@ TEST(IndexerConfig, NamesWhatIsWrong) {
       {"precise-prefix-cache-producer: {kvEventsConfig: {concurrency: 0}}",
        "file:1: parameter 'precise-prefix-cache-producer.kvEventsConfig.concurrency'"},
       {"token-producer: {estimate: {}}", "token-producer.estimate"},
+      {"kind: EndpointPickerConfig", "file: this is a configuration of llmd router or llmd epp"},
       {"token-producer: {}", "file: parameter 'token-producer': give 'local' or 'modelName'"},
       {"precise-prefix-cache-producer: {speculativeTTL: soon}", "file: parameter 'speculativeTTL'"},
   };

@@ -36,10 +36,14 @@ Result<std::unique_ptr<CredentialFiles>> CredentialFiles::open(const Paths& path
                                                                metric::Registry& metrics,
                                                                Publish publish) {
   std::unique_ptr<CredentialFiles> files(new CredentialFiles(std::move(publish)));
-  LLMD_TRY(files->follow("client_api_keys", paths.client_keys, ApiKeys::kFileBytesMax,
-                         take_client_keys, metrics));
-  LLMD_TRY(files->follow("upstream_api_key", paths.upstream_key, 2 * kSecretBytesMax,
-                         take_upstream_key, metrics));
+  if (auto read = files->follow("client_api_keys", paths.client_keys, ApiKeys::kFileBytesMax,
+                                take_client_keys, metrics);
+      !read)
+    return fail(std::move(read).error().in("--client-api-keys-file"));
+  if (auto read = files->follow("upstream_api_key", paths.upstream_key, 2 * kSecretBytesMax,
+                                take_upstream_key, metrics);
+      !read)
+    return fail(std::move(read).error().in("--upstream-api-key-file"));
   return files;
 }
 

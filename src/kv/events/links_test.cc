@@ -190,6 +190,35 @@ TEST(PodLink, HandsOnWhatIsPublishedUnderTheNameOfTheEndpoint) {
   EXPECT_TRUE(bench.page_has("llmd_kv_events_total{type=\"removed\"} 200"));
 }
 
+TEST(PodLink, TellsOfAnEngineThatCannotBeHeard) {
+  constexpr std::string_view kError =
+      "zmq_errors_total{operation=\"connect\",pod_identifier=\"10.0.0.1:8000\"} 1";
+  Bench bench;
+  PublisherSpec spec;
+  {
+    Engine gone(bench.zmq);
+    spec = spec_of(gone, false);
+  }
+  PodLink silent(bench.context, spec);
+  ASSERT_TRUE(silent.start());
+  bench.clock.advance(PodLink::kFirstConnectionMax - std::chrono::seconds(1));
+  bench.loop.turn(Nanos(0));
+  EXPECT_FALSE(bench.page_has(kError));
+  bench.clock.advance(std::chrono::seconds(2));
+  bench.loop.turn(Nanos(0));
+  EXPECT_TRUE(bench.page_has(kError));
+
+  Engine engine(bench.zmq);
+  PodLink link(bench.context, spec_of(engine, false));
+  ASSERT_TRUE(link.start());
+  ASSERT_TRUE(bench.until([&] { return engine.subscribed(); }));
+  engine.publish();
+  ASSERT_TRUE(bench.until_lines(3));
+  bench.clock.advance(2 * PodLink::kFirstConnectionMax);
+  bench.loop.turn(Nanos(0));
+  EXPECT_TRUE(bench.page_has(kError)) << "still 1";
+}
+
 TEST(PodLink, SkipsMessagesThatAreNone) {
   Bench bench;
   Engine engine(bench.zmq);

@@ -1,5 +1,7 @@
 #include "pod_link.h"
 
+#include "base/log.h"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -51,6 +53,7 @@ PodLink::PodLink(LinkContext context, const PublisherSpec& spec)
       spec_(spec),
       stream_(context.stream, publisher_of(spec), context.stream.metrics.pod(spec.pod),
               !spec.replay_endpoint.empty(), spec.model),
+      first_connection_(context.loop),
       timer_(context.loop),
       live_(context.zmq, ZMQ_SUB, socket_options(context.options)),
       connections_(context.zmq, ZMQ_PAIR) {}
@@ -71,7 +74,16 @@ Status PodLink::start() {
   LLMD_TRY(live_.connect(spec_.endpoint));
   connections_watch_ = std::make_unique<ZmqWatch>(context_.loop, connections_, *this);
   live_watch_ = std::make_unique<ZmqWatch>(context_.loop, live_, *this);
+  first_connection_.arm(kFirstConnectionMax, [this] { tell_unreachable(); });
   return {};
+}
+
+void PodLink::tell_unreachable() {
+  context_.stream.metrics.error(spec_.pod, "connect");
+  log::warn(
+      "an engine cannot be heard: it publishes no KV events here, or they do not get through; the "
+      "connection is still sought",
+      {{"endpoint", spec_.id}, {"address", spec_.endpoint}});
 }
 
 bool PodLink::read_some(ZmqSocket& socket) {
@@ -83,6 +95,7 @@ bool PodLink::read_some(ZmqSocket& socket) {
 bool PodLink::read_connections() {
   ZmqMessage event;
   if (!connections_.receive(event)) return false;
+  first_connection_.cancel();
   if (was_connected_) stream_.metrics().reconnections.add();
   was_connected_ = true;
   if (!stream_.replaying() && stream_.connected() == Action::kReplay) begin_replay();

@@ -34,6 +34,8 @@ class PodLink final : public ZmqReader {
   static constexpr Nanos kAnswerPause = std::chrono::seconds(2);  // without a word: asked again
   static constexpr Nanos kAnswerMax = std::chrono::minutes(2);
   static constexpr int kAttemptsMax = 3;  // without a word
+  /// An engine to which no connection stands by then is told of.
+  static constexpr Nanos kFirstConnectionMax = std::chrono::seconds(15);
 
   PodLink(LinkContext context, const PublisherSpec& spec);
   ~PodLink();
@@ -53,6 +55,7 @@ class PodLink final : public ZmqReader {
   bool read_some(ZmqSocket& socket) override;
   bool read_live();
   bool read_connections();
+  void tell_unreachable();
   bool read_answer();
   void take_live(ZmqMessage message);
   void begin_replay();
@@ -64,6 +67,7 @@ class PodLink final : public ZmqReader {
   const PublisherSpec spec_;
   PublisherStream stream_;
   bool was_connected_ = false;
+  io::Timer first_connection_;
 
   std::optional<ZmqMessage> held_;
   bool in_budget_ = false;

@@ -19,10 +19,10 @@ std::vector<kv::Extra> extras_of(const request::RequestView& request, const requ
                                  size_t block_tokens) {
   if (prompt.media.empty() && request.cache_salt.empty()) return {};
   std::vector<kv::MediaItem> items;
-  for (const auto& media : prompt.media)
-    if (!media.hash.empty()) items.push_back({media.hash, media.offset, media.length});
-  std::ranges::stable_sort(items, {}, &kv::MediaItem::offset);
-  return kv::request_extras(items, request.cache_salt, prompt.token_ids.size(), block_tokens);
+  items.reserve(prompt.media.size());
+  for (const auto& media : prompt.media) items.push_back({media.hash, media.offset, media.length});
+  return kv::request_extras(std::move(items), request.cache_salt, prompt.token_ids.size(),
+                            block_tokens);
 }
 
 /// By n: how many of the first n blocks have a part of an image, audio or video in them.

@@ -63,9 +63,9 @@ class BlockKeys {
 /// At most so many extras come of one prompt; what is beyond is left out, its blocks never match.
 inline constexpr size_t kExtrasMax = size_t{1} << 18;
 
-/// The extras of a request: every item in each block that it overlaps, in ascending order of their
-/// offsets, then the salt in the first block. Requires: items are sorted by offset.
-std::vector<Extra> request_extras(std::span<const MediaItem> items, std::string_view salt,
+/// The extras of a request: every item that has an identifier, in each block that it overlaps, in
+/// ascending order of their offsets, then the salt in the first block.
+std::vector<Extra> request_extras(std::vector<MediaItem> items, std::string_view salt,
                                   size_t tokens, size_t block_tokens);
 
 /// The extras of engine blocks as extras of index blocks, for `engine_blocks` and `index_blocks`
