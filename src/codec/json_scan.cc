@@ -54,6 +54,7 @@ bool JsonScanner::feed(std::string_view body) {
 }
 
 bool JsonScanner::feed_chunk(std::string_view chunk) {
+  if (chunk.empty()) return state_ != State::kFailed;
   data_ = p_ = chunk.data();
   base_ = position_;
   end_ = data_ + chunk.size();
