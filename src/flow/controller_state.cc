@@ -78,8 +78,8 @@ std::string Controller::dump_state() {
                    R"({}{{"priority":{},"ceiling":{:.4f},"state":"{}","waiting":{},"bytes":{},)"
                    R"("tokens":{},)",
                    std::exchange(first, false) ? "" : ",", band->priority(), ceiling,
-                   why_not(reading.saturation, ceiling, lowest), band->waiting.requests,
-                   band->waiting.bytes, band->waiting.tokens);
+                   regime.empty ? "pool is empty" : why_not(reading.saturation, ceiling, lowest),
+                   band->waiting.requests, band->waiting.bytes, band->waiting.tokens);
     print_flows(text, *band, rate_, above, now);
     text += '}';
     above += band->waiting.tokens;

@@ -363,6 +363,10 @@ TEST_F(ControllerTest, SaysWhatWaitsAndWhy) {
             std::string::npos)
       << state;
   EXPECT_NE(state.find(R"({"id":"tenant \"A\"","waiting":1)"), std::string::npos) << state;
+  testing::set_fleet(fleet_, {});
+  turn(2s);
+  const auto empty = controller_.dump_state();
+  EXPECT_NE(empty.find(R"("state":"pool is empty")"), std::string::npos) << empty;
 }
 
 }  // namespace

@@ -12,9 +12,9 @@ namespace llmd::http {
 namespace {
 
 constexpr size_t kStreamReadBytes = 64 * 1024;
-/// Room taken at first for a body of declared length: what a client only promises costs no more
-/// than this.
-constexpr size_t kBodyFirstBytes = 8u << 20;
+/// A body of declared length begins in a chunk, so that clients who only promise one cost no more;
+/// who fills that is believed so far.
+constexpr size_t kBodyBelievedBytes = 8u << 20;
 constexpr size_t kLingerBytesMax = 1u << 20;
 constexpr Nanos kLingerTimeout = std::chrono::seconds(2);
 /// Blank lines that are ignored before a request line.
@@ -259,7 +259,7 @@ void ServerConnection::place_body() {
       deliver(rest.substr(0, body_bytes_), rest.substr(0, body_bytes_), body_bytes_ == length);
     return;
   }
-  body_ = server_.loop.buffers().take(std::min<uint64_t>(length, kBodyFirstBytes));
+  body_ = server_.loop.buffers().take();
   body_.append(rest);
   in_.resize_down(head_bytes_);
   body_bytes_ = rest.size();
@@ -312,7 +312,7 @@ bool ServerConnection::read_sized_body() {
     if (!body_) body_ = server_.loop.buffers().take(kStreamReadBytes);
     body_.resize_down(0);
   } else if (body_.room_size() == 0) {
-    body_.reserve_room(std::min<uint64_t>(left, body_.capacity()));
+    body_.reserve_room(std::min<uint64_t>(left, std::max(body_.capacity(), kBodyBelievedBytes)));
   }
   const size_t before = body_.size();
   if (!read_into(body_, std::min<uint64_t>(left, body_.room_size()))) return false;
