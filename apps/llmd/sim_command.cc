@@ -22,10 +22,9 @@ bool write_file(const std::string& path, const std::string& text) {
   return out && std::rename(temporary.c_str(), path.c_str()) == 0;
 }
 
-/// `code` is what to exit with.
-int failed(const std::string& message, int code = 1) {
+int failed(const std::string& message) {
   std::fprintf(stderr, "llmd sim: %s\n", message.c_str());
-  return code;
+  return 2;
 }
 
 void say_where(const std::vector<sim::EndpointPlan>& endpoints) {
@@ -42,7 +41,7 @@ void say_where(const std::vector<sim::EndpointPlan>& endpoints) {
 int run_sim(int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
   const auto settings = sim::parse_settings(args, sim::process_environment());
-  if (!settings) return failed(settings.error().message, 2);
+  if (!settings) return failed(settings.error().message);
   if (settings->help) {
     std::fputs(sim::help_text().c_str(), stdout);
     return 0;

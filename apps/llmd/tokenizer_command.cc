@@ -60,6 +60,8 @@ Status serve(const TokenizerOptions& options) {
   for (const auto& flag : options.models) {
     auto model = open(flag, options.cache_bytes, tokenizers);
     if (!model) return fail(std::move(model).error().in("--model"));
+    if (std::ranges::find(models, model->name, &token_service::NamedModel::name) != models.end())
+      return fail(Code::kBadRequest, "--model: '" + model->name + "' is given twice");
     models.push_back(std::move(*model));
   }
   token_service::Server server(service.loop(), options.servers, std::move(models), metrics);

@@ -76,7 +76,8 @@ class Audit {
     std::string names;
     for (const auto& name : given) names += (names.empty() ? "" : ", ") + name;
     warnings_.push_back(document_.file + ": flowControl: " + names +
-                        " have no effect while the feature gate flowControl is off");
+                        (given.size() == 1 ? " has" : " have") +
+                        " no effect while the feature gate flowControl is off");
   }
 
   /// A file that only turns something on has no scorers, unlike a router without a file.

@@ -155,15 +155,17 @@ void Session::break_off(const char* when) {
   const unsigned long error = ERR_peek_error();
   if (state_ == State::kHandshake) context_->metrics().failed.add();
   state_ = State::kBroken;
+  const auto peer = io::SocketAddress::of(fd_, true);
   const std::string why = ERR_GET_REASON(error) == SSL_R_CERTIFICATE_VERIFY_FAILED
                               ? X509_verify_cert_error_string(SSL_get_verify_result(ssl_))
-                          : error != 0 ? take_error()
-                                       : "the connection broke off";
+                          : error != 0       ? take_error()
+                          : peer.port() == 0 ? "no connection was made"
+                                             : "the connection broke off";
   const bool news = target_ && std::exchange(target_->failure_, why) != why;
   const auto level = news ? log::Level::kWarn : log::Level::kDebug;
   if (log::enabled(level))
     log::write(level, when,
-               {{"peer", io::SocketAddress::of(fd_, true).to_string()},
+               {{"peer", peer.to_string()},
                 {"name", target_ ? target_->name() : std::string()},
                 {"error", why}});
   if (!target_ && ERR_GET_REASON(error) == SSL_R_HTTP_REQUEST)
