@@ -405,7 +405,7 @@ TEST_F(PreciseFeed64, PutsTheSaltBehindImages) {
   event.salted = true;
   say(event);
   say(stored({3, 4}, tokens(33, 64), 2));
-  const kv::MediaItem items[] = {{"imgA", 2, 4}, {"imgB", 20, 8}};
+  const std::vector<kv::MediaItem> items = {{"imgA", 2, 4}, {"imgB", 20, 8}};
   const auto wanted = kv::request_extras(items, "tenant-1", 64, 64);
   EXPECT_EQ(match(chain(tokens(1, 64), "test-model", wanted)).blocks, 1u);
 }
