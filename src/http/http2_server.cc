@@ -12,7 +12,7 @@
 namespace llmd::http {
 namespace {
 
-/// How far a declared length is believed once a chunk has come, as of HTTP/1.1.
+/// How far a declared length is believed.
 constexpr size_t kBodyBelievedBytes = 1u << 20;
 /// Of an answer that a client does not read; beyond it its writer has to wait.
 constexpr size_t kUnsentBytesMax = 64 * 1024;
@@ -178,11 +178,7 @@ void Http2Exchange::on_data(std::string_view data) {
     return refuse(413, body_too_large(server_.options.body_bytes_max));
   await_body();
   if (!body_) body_ = server_.loop.buffers().take(data.size());
-  if (body_.room_size() < data.size()) {
-    const uint64_t declared = std::min<uint64_t>(head_.content_length, kBodyBelievedBytes);
-    body_.reserve_room(
-        std::max<uint64_t>(data.size(), declared - std::min<uint64_t>(declared, body_.size())));
-  }
+  body_.reserve_declared(data.size(), std::min<uint64_t>(head_.content_length, kBodyBelievedBytes));
   body_.append(data);
   consume(data.size());
   if (charge_body()) handler_->on_body(*this, body_.view());

@@ -12,8 +12,7 @@ namespace llmd::http {
 namespace {
 
 constexpr size_t kStreamReadBytes = 64 * 1024;
-/// A body of declared length begins in a chunk, so that clients who only promise one cost no more;
-/// who fills that is believed so far.
+/// How far a declared length is believed.
 constexpr size_t kBodyBelievedBytes = 8u << 20;
 constexpr size_t kLingerBytesMax = 1u << 20;
 constexpr Nanos kLingerTimeout = std::chrono::seconds(2);
@@ -311,8 +310,8 @@ bool ServerConnection::read_sized_body() {
   if (stream_body_) {
     if (!body_) body_ = server_.loop.buffers().take(kStreamReadBytes);
     body_.resize_down(0);
-  } else if (body_.room_size() == 0) {
-    body_.reserve_room(std::min<uint64_t>(left, std::max(body_.capacity(), kBodyBelievedBytes)));
+  } else {
+    body_.reserve_declared(1, std::min<uint64_t>(head_.content_length, kBodyBelievedBytes));
   }
   const size_t before = body_.size();
   if (!read_into(body_, std::min<uint64_t>(left, body_.room_size()))) return false;

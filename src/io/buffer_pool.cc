@@ -22,6 +22,11 @@ void Buffer::reserve_room(size_t n) {
   swap(larger);
 }
 
+void Buffer::reserve_declared(size_t n, uint64_t declared) {
+  if (room_size() < n)
+    reserve_room(std::max<uint64_t>(n, declared - std::min<uint64_t>(declared, size_)));
+}
+
 void Buffer::append(std::initializer_list<std::string_view> pieces) {
   size_t total = 0;
   for (const auto piece : pieces) total += piece.size();

@@ -31,6 +31,21 @@ TEST(BufferPool, RetainsUpToItsLimit) {
   EXPECT_EQ(pool.retained_bytes(), 64u * 1024);
 }
 
+TEST(Buffer, BelievesInADeclaredLengthOnceAChunkHasCome) {
+  BufferPool pool;
+  Buffer buffer = pool.take(1);
+  buffer.append("x");
+  buffer.reserve_declared(1, 400'000);
+  EXPECT_EQ(buffer.capacity(), BufferPool::kChunkBytes);
+  buffer.append(std::string(buffer.room_size(), 'y'));
+  buffer.reserve_declared(1, 400'000);
+  EXPECT_EQ(buffer.capacity(), 512u * 1024);
+  EXPECT_EQ(buffer.view(), 'x' + std::string(BufferPool::kChunkBytes - 1, 'y'));
+  buffer.append(std::string(buffer.room_size(), 'z'));
+  buffer.reserve_declared(1, 400'000);  // more comes than was declared
+  EXPECT_EQ(buffer.capacity(), 1024u * 1024);
+}
+
 TEST(Buffer, GrowsKeepingItsContent) {
   BufferPool pool;
   Buffer buffer = pool.take();

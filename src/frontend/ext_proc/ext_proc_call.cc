@@ -20,8 +20,8 @@ using grpc::StatusCode;
 
 /// Of one body message; proxies advise against more than 64 KiB.
 constexpr size_t kBodyChunkBytes = 62'000;
-/// Room taken at first for a body of declared length.
-constexpr size_t kBodyFirstBytes = 1u << 20;
+/// How far a declared length is believed.
+constexpr uint64_t kBodyBelievedBytes = 1u << 20;
 constexpr std::string_view kDefaultPath = "/v1/completions";
 constexpr std::string_view kDropReason = "x-llm-d-request-dropped-reason";
 constexpr HeaderField kResponseMarker = {"x-went-into-resp-headers", "true"};
@@ -202,10 +202,10 @@ bool ExtProcCall::append_body(std::string_view bytes) {
     return false;
   }
   if (bytes.empty()) return true;
-  if (!body_) {
+  if (!body_) body_ = shared_.loop.buffers().take(bytes.size());
+  if (body_.room_size() < bytes.size()) {
     const auto declared = number_of<uint64_t>(HeaderView(headers_).get("content-length"));
-    body_ = shared_.loop.buffers().take(
-        std::max<uint64_t>(size, std::min<uint64_t>(declared, kBodyFirstBytes)));
+    body_.reserve_declared(bytes.size(), std::min(declared, kBodyBelievedBytes));
   }
   body_.append(bytes);
   if (body_share_.resize(body_.capacity())) return true;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <string_view>
@@ -44,6 +45,9 @@ class Buffer {
   /// Makes room for `n` more bytes; may move the content. Requires: the buffer is not
   /// empty-constructed.
   void reserve_room(size_t n);
+  /// The same for content of which `declared` bytes are said to come in all: room for those as soon
+  /// as there is too little for `n`, so that a mere promise costs nothing and a kept one no moves.
+  void reserve_declared(size_t n, uint64_t declared);
   void append(std::string_view bytes) { append({bytes}); }
   /// The pieces one behind the other.
   void append(std::initializer_list<std::string_view> pieces);
