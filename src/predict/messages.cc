@@ -61,8 +61,11 @@ void PredictionsReader::open(uint8_t id, codec::JsonKind, size_t) {
 }
 
 void PredictionsReader::value(uint8_t id, const codec::JsonValue& v) {
+  // A longer number can be read only where it is not split.
+  const bool is_number =
+      v.kind == codec::JsonKind::kNumber && v.text.size() <= codec::JsonScanner::kHeldMax;
   const auto number = [&]() -> std::optional<double> {
-    const auto read = v.kind == codec::JsonKind::kNumber ? parse_double(v.text) : std::nullopt;
+    const auto read = is_number ? parse_double(v.text) : std::nullopt;
     return read && std::isfinite(*read) && *read >= 0 ? read : std::nullopt;
   };
   if (id == kTtft) ttft_ = number();

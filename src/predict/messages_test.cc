@@ -64,6 +64,9 @@ TEST(PredictionsReader, RefusesWhatIsNoPrediction) {
         R"({"predictions":[{"ttft_ms":"1","tpot_ms":1}]})",
         R"({"predictions":[{"ttft_ms":1e999,"tpot_ms":1}]})"})
     EXPECT_EQ(read(answer), "refused") << answer;
+  EXPECT_EQ(read(R"({"predictions":[{"ttft_ms":)" + std::string(65, '1') + R"(,"tpot_ms":1}]})"),
+            "refused")
+      << "a number longer than can be read wherever it is split";
 }
 
 }  // namespace

@@ -138,8 +138,9 @@ class JsonScanner {
   bool feed(std::string_view body);
   /// For documents that are not kept: only the bytes that follow those of earlier calls.
   /// JsonValue::text is then empty for containers and for scalars that were split and are longer
-  /// than 64 bytes; split keys longer than that match nothing.
+  /// than kHeldMax; split keys longer than that match nothing.
   bool feed_chunk(std::string_view chunk);
+  static constexpr size_t kHeldMax = 64;  // bytes
   /// No more bytes follow. True if one whole document was read.
   bool finish();
 
@@ -149,7 +150,6 @@ class JsonScanner {
 
  private:
   static constexpr uint8_t kNoId = 255;
-  static constexpr size_t kHeldMax = 64;
 
   enum class State : uint8_t {
     kValue,
