@@ -20,6 +20,7 @@ struct Server::State final : io::Pollable {
 
   void on_ready(uint32_t ready) override;
   void accept_all();
+  void stop_listening();
   void add(io::Fd fd);
   void erase(Connection& connection);
   void finish_stop();

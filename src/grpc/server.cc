@@ -7,6 +7,7 @@
 #include "io/unix_socket.h"
 
 #include <array>
+#include <unistd.h>
 
 namespace llmd::grpc {
 
@@ -82,6 +83,14 @@ void Server::State::erase(Connection& connection) {
   if (stopping && connections.empty()) finish_stop();
 }
 
+/// The path of a unix socket goes first: nobody else takes it while it is listened on.
+void Server::State::stop_listening() {
+  if (!listener) return;
+  context.loop.forget(*this);
+  if (const auto& path = context.options.socket_path; !path.empty()) ::unlink(path.c_str());
+  listener.reset();
+}
+
 void Server::State::close_all() {
   context.closing = StatusCode::kUnavailable;
   for (auto& connection : connections) connection.close();
@@ -100,8 +109,7 @@ Server::Server(io::Loop& loop, ServerOptions options, std::vector<Method> method
 Server::~Server() {
   State& state = *state_;
   state.on_stopped = {};
-  if (state.listener) state.context.loop.forget(state);
-  state.listener.reset();
+  state.stop_listening();
   state.close_all();
   state.connections.clear();
 }
@@ -140,8 +148,7 @@ void Server::stop(Nanos grace, std::move_only_function<void()> done) {
   CHECK(!state.stopping);
   state.stopping = true;
   state.on_stopped = std::move(done);
-  if (state.listener) state.context.loop.forget(state);
-  state.listener.reset();
+  state.stop_listening();
   state.accept_retry.cancel();
   for (auto& connection : state.connections) connection.drain();
   if (state.connections.empty()) return state.finish_stop();

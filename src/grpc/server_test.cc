@@ -5,8 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
+#include <unistd.h>
 
 namespace llmd::grpc {
 namespace {
@@ -290,6 +293,16 @@ TEST_F(ServerTest, AbortsCallsAfterTheGrace) {
   server->stop(5ms, [&] { stopped = true; });
   EXPECT_TRUE(client->until(loop, [&] { return stopped; }));
   EXPECT_EQ(seen.aborts, std::vector{StatusCode::kUnavailable});
+}
+
+TEST_F(ServerTest, LeavesNoSocketBehind) {
+  const std::string path =
+      ::testing::TempDir() + "left-behind-" + std::to_string(::getpid()) + ".socket";
+  Server on_socket(loop, {.socket_path = path}, {}, budget);
+  ASSERT_TRUE(on_socket.listen());
+  EXPECT_TRUE(std::filesystem::exists(path));
+  on_socket.stop(5ms, [] {});
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST_F(ServerTest, ServesConnectionsHandedOver) {
