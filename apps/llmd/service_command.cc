@@ -1,6 +1,7 @@
 #include "service_command.h"
 
 #include "command_line.h"
+#include "drain.h"
 
 #include "base/log.h"
 #include "base/rng.h"
@@ -33,8 +34,13 @@ void add_service_flags(CLI::App& app, service::ServersOptions& o, const char* ht
 
 ServiceLoop::ServiceLoop()
     : loop_(0, random_seed()), signals_(loop_, {SIGINT, SIGTERM}, [this](int) {
-        if (!serving_) std::_Exit(1);
-        std::exchange(serving_, nullptr)->stop(kGrace, [this] { loop_.stop(); });
+        const TimePoint now = loop_.clock().now();
+        if (serving_) {
+          since_ = now;
+          std::exchange(serving_, nullptr)->stop(kGrace, [this] { loop_.stop(); });
+        } else if (now - since_ >= Drain::kSameStop) {
+          std::_Exit(1);
+        }
       }) {
   signal(SIGPIPE, SIG_IGN);
 }

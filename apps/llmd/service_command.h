@@ -19,7 +19,7 @@ namespace llmd {
 void add_service_flags(CLI::App& app, service::ServersOptions& options, const char* http_serves);
 
 /// A loop that ends at SIGTERM or SIGINT: open requests may finish, for kGrace at most. A second
-/// signal, or one before serve(), ends the process at once with code 1.
+/// signal, or one before serve(), ends the process at once with code 1, as with Drain.
 class ServiceLoop {
  public:
   static constexpr Nanos kGrace = std::chrono::seconds(30);
@@ -33,6 +33,7 @@ class ServiceLoop {
  private:
   io::Loop loop_;
   service::Servers* serving_ = nullptr;
+  TimePoint since_{};  // the first signal
   const io::Signals signals_;
 };
 
