@@ -2,7 +2,11 @@
 
 #include "places.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
+#include <tuple>
+#include <utility>
 
 namespace llmd::kv {
 namespace {
@@ -29,52 +33,91 @@ double PrefixScore::weight_of(uint32_t tiers) const {
 }
 
 /// Of the tiers that held all blocks yet, those in `tiers` do not hold the next.
-void PrefixScore::note_end_of_tiers(Active& active, uint32_t tiers) {
-  if (active.blocks == 0) return;
-  if (tiers & kSpeculative) active.hit->speculative_blocks += active.blocks;
+void PrefixScore::note_end_of_tiers(const Followed& one, uint32_t tiers) const {
+  if (tiers & kSpeculative) one.hit->speculative_blocks += blocks_;
   for (uint32_t left = tiers & (kSpeculative - 1); left != 0; left &= left - 1)
-    active.hit->blocks_by_tier[static_cast<size_t>(std::countr_zero(left))] += active.blocks;
+    one.hit->blocks_by_tier[static_cast<size_t>(std::countr_zero(left))] += blocks_;
+}
+
+double PrefixScore::score_of(uint16_t sum) {
+  Sum& at = scratch_.sums[sum];
+  at.score = added(at.score, at.weight, blocks_ - std::exchange(at.blocks, blocks_));
+  return at.score;
+}
+
+/// A sum that has this score now and goes on with this weight, with one more user.
+uint16_t PrefixScore::sum_of(double score, double weight) {
+  auto& sums = scratch_.sums;
+  uint16_t unused = kNobody;
+  for (uint16_t i = 0; i < sums.size(); ++i) {
+    if (sums[i].users == 0) {
+      unused = i;
+    } else if (sums[i].weight == weight && score_of(i) == score) {
+      ++sums[i].users;
+      return i;
+    }
+  }
+  if (unused == kNobody) {
+    unused = static_cast<uint16_t>(sums.size());
+    sums.emplace_back();
+  }
+  sums[unused] = {.score = score, .weight = weight, .blocks = blocks_, .users = 1};
+  return unused;
+}
+
+void PrefixScore::leave(Followed& one) {
+  scratch_.index_of[one.slot] = kNobody;
+  --left_;
+  if (one.here == 0) return;
+  note_end_of_tiers(one, one.lasting);
+  one.hit->blocks += blocks_;
+  one.hit->score += score_of(one.sum);
+  --scratch_.sums[one.sum].users;
+}
+
+/// From the next block on `slot` holds the chain in the tiers `here`.
+void PrefixScore::update(uint32_t slot, uint32_t here) {
+  const uint16_t index = scratch_.index_of[slot];
+  if (index == kNobody) return;
+  Followed& one = scratch_.followed[index];
+  if (here == 0) return leave(one);
+  const double weight = weight_of(here);
+  if (std::exchange(one.here, here) == 0) {
+    one.lasting = here;
+    one.sum = sum_of(0, weight);
+    return;
+  }
+  note_end_of_tiers(one, one.lasting & ~here);
+  one.lasting &= here;
+  if (scratch_.sums[one.sum].weight == weight) return;
+  const double score = score_of(one.sum);
+  --scratch_.sums[one.sum].users;
+  one.sum = sum_of(score, weight);
 }
 
 void PrefixScore::change(std::span<const uint32_t> holdings) {
-  auto& active = scratch_.active;
-  for (const uint32_t holding : holdings) {
-    const uint16_t index = scratch_.index_of[Holding::slot(holding)];
-    if (index == kNobody) continue;
-    const Place place = place_of(Holding::place(holding));
-    active[index].here |= place.speculative ? kSpeculative : 1u << place.tier;
-  }
-  size_t kept = 0;
-  for (Active& one : active) {
-    const uint32_t here = std::exchange(one.here, 0);
-    note_end_of_tiers(one, one.lasting & ~here & (2 * kSpeculative - 1));
-    if (here == 0) {
-      one.hit->blocks += one.blocks;
-      one.hit->score += one.score;
-      scratch_.index_of[one.slot] = kNobody;
-      continue;
+  auto was = scratch_.before.cbegin();
+  const auto was_end = scratch_.before.cend();
+  auto is = holdings.begin();
+  while (true) {
+    std::tie(was, is) = std::mismatch(was, was_end, is, holdings.end());
+    if (was == was_end && is == holdings.end()) break;
+    uint32_t slot = UINT32_MAX;
+    if (was != was_end) slot = Holding::slot(*was);
+    if (is != holdings.end()) slot = std::min(slot, Holding::slot(*is));
+    while (is != holdings.begin() && Holding::slot(is[-1]) == slot) --is;
+    uint32_t here = 0;
+    for (; is != holdings.end() && Holding::slot(*is) == slot; ++is) {
+      const Place place = place_of(Holding::place(*is));
+      here |= place.speculative ? kSpeculative : 1u << place.tier;
     }
-    one.lasting &= here;
-    one.weight = weight_of(here);
-    scratch_.index_of[one.slot] = static_cast<uint16_t>(kept);
-    active[kept++] = one;
+    while (was != was_end && Holding::slot(*was) == slot) ++was;
+    update(slot, here);
   }
-  active.resize(kept);
-}
-
-void PrefixScore::count(uint32_t blocks) {
-  double from = 0;
-  double weight = 0;
-  double to = 0;  // from, and so many times weight
-  for (Active& one : scratch_.active) {
-    one.blocks += blocks;
-    if (one.score != from || one.weight != weight) {
-      from = one.score;
-      weight = one.weight;
-      to = added(from, weight, blocks);
-    }
-    one.score = to;
-  }
+  if (blocks_ == 0)
+    for (Followed& one : scratch_.followed)
+      if (one.here == 0 && scratch_.index_of[one.slot] != kNobody) leave(one);
+  scratch_.before.assign(holdings.begin(), holdings.end());
 }
 
 }  // namespace llmd::kv
