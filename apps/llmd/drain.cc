@@ -10,9 +10,9 @@
 namespace llmd {
 namespace {
 
-void end_now() {
+void end_now(int code) {
   log::stop();
-  _exit(1);
+  _exit(code);
 }
 
 }  // namespace
@@ -22,7 +22,7 @@ Drain::Drain(io::Loop& control, DrainOptions options, std::function<void(Nanos)>
     : control_(control),
       options_(options),
       finish_(std::move(finish)),
-      end_process_(end_process ? std::move(end_process) : end_now),
+      end_process_(end_process ? std::move(end_process) : [] { end_now(1); }),
       timer_(control) {}
 
 void Drain::on_signal(int signal) {
@@ -50,6 +50,19 @@ void Drain::finish(Nanos grace) {
     finish_(grace);
     control_.stop();
   });
+}
+
+EndWhileStarting::EndWhileStarting()
+    : loop_(0, 0), signals_(loop_, {SIGTERM, SIGINT}, [](int signal) {
+        log::info("stopped while starting", {{"signal", signal}});
+        end_now(0);
+      }) {
+  thread_ = std::jthread([this] { loop_.run("starting"); });
+}
+
+EndWhileStarting::~EndWhileStarting() {
+  loop_.stop();
+  thread_.join();
 }
 
 }  // namespace llmd

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "io/loop.h"
+#include "io/signals.h"
 
 #include <atomic>
 #include <functional>
@@ -49,6 +50,20 @@ class Drain {
   TimePoint since_{};
   io::Timer timer_;
   std::jthread finisher_;
+};
+
+/// While a command is starting, which can take long, its loop does not run and would see signals
+/// late: SIGTERM or SIGINT then ends the process at once, with code 0, since nobody is being
+/// served. Requires: constructed before other threads start, after the Signals that get them later.
+class EndWhileStarting {
+ public:
+  EndWhileStarting();
+  ~EndWhileStarting();
+
+ private:
+  io::Loop loop_;
+  const io::Signals signals_;
+  std::jthread thread_;
 };
 
 }  // namespace llmd

@@ -274,6 +274,7 @@ int PickerProcess::run(FrontEnd front_end) {
     if (objects_) objects_->tick();
   });
   serving_ = true;
+  starting_.reset();
   log::info("serving", {{"address", front_end.address},
                         {"admin", fmt::format("{}:{}", options_.metrics_host, admin_->port())},
                         {"endpoints", fleet_.snapshot()->endpoints.size()},

@@ -98,6 +98,7 @@ class PickerProcess {
   std::unique_ptr<flow::Service> flow_control_;  // null: no configuration has asked for it
   io::Loop control_;
   const io::Signals signals_;
+  std::optional<EndWhileStarting> starting_{std::in_place};
   const std::optional<trace::Settings> tracing_;
   const std::unique_ptr<trace::Tracer> tracer_;
   route::Director director_;

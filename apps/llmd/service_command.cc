@@ -1,7 +1,6 @@
 #include "service_command.h"
 
 #include "command_line.h"
-#include "drain.h"
 
 #include "base/log.h"
 #include "base/rng.h"
@@ -43,11 +42,13 @@ ServiceLoop::ServiceLoop()
         }
       }) {
   signal(SIGPIPE, SIG_IGN);
+  starting_.emplace();
 }
 
 Status ServiceLoop::serve(service::Servers& servers, const service::ServersOptions& options) {
   LLMD_TRY(servers.listen());
   serving_ = &servers;
+  starting_.reset();
   log::info("serving", {{"http", fmt::format("{}:{}", options.host, servers.http_port())},
                         {"grpc", servers.grpc_port()},
                         {"socket", options.socket_path}});

@@ -1,10 +1,13 @@
 #pragma once
 
+#include "drain.h"
+
 #include "base/result.h"
 #include "io/loop.h"
 #include "io/signals.h"
 #include "service/servers.h"
 
+#include <optional>
 #include <string_view>
 
 namespace CLI {
@@ -19,7 +22,8 @@ namespace llmd {
 void add_service_flags(CLI::App& app, service::ServersOptions& options, const char* http_serves);
 
 /// A loop that ends at SIGTERM or SIGINT: open requests may finish, for kGrace at most. A second
-/// signal, or one before serve(), ends the process at once with code 1, as with Drain.
+/// signal ends the process at once with code 1, as with Drain, one before serve() as with
+/// EndWhileStarting.
 class ServiceLoop {
  public:
   static constexpr Nanos kGrace = std::chrono::seconds(30);
@@ -35,6 +39,7 @@ class ServiceLoop {
   service::Servers* serving_ = nullptr;
   TimePoint since_{};  // the first signal
   const io::Signals signals_;
+  std::optional<EndWhileStarting> starting_;
 };
 
 /// The exit code of a command that has come to this end: 2 after one line on stderr.

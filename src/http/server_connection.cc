@@ -16,6 +16,7 @@ constexpr size_t kStreamReadBytes = 64 * 1024;
 constexpr size_t kBodyBelievedBytes = 8u << 20;
 constexpr size_t kLingerBytesMax = 1u << 20;
 constexpr Nanos kLingerTimeout = std::chrono::seconds(2);
+constexpr Nanos kFirstRequestWait = std::chrono::seconds(1);  // once the server stops
 /// Blank lines that are ignored before a request line.
 constexpr int kBlankLinesMax = 4;
 /// Reads in a row before other connections get their turn.
@@ -401,7 +402,12 @@ void ServerConnection::stop_when_idle() {
   // A request that is already here is served.
   if (state_ == State::kIdle) readable_ = true;
   advance();
-  if (state_ == State::kIdle && !blocked_ && in_.size() == 0) close();
+  if (state_ != State::kIdle || blocked_ || in_.size() > 0) return;
+  // The client of a new connection has no way to know that its request came too late.
+  if (first_)
+    deadline_.set(std::min(kFirstRequestWait, server_.options.head_timeout));
+  else
+    close();
 }
 
 void ServerConnection::abort_exchange(AbortCause cause) {

@@ -79,7 +79,8 @@ class ServerConnection final : public Exchange, public io::Pollable, public io::
   void on_ready(uint32_t ready) override;
   void at_turn_end() override;
 
-  /// Closes an idle connection; makes the current exchange the last otherwise.
+  /// Closes an idle connection, a new one only after kFirstRequestWait; makes the current exchange
+  /// the last otherwise.
   void stop_when_idle();
   /// Ends the exchange with on_abort() and closes.
   void abort_exchange(AbortCause cause);

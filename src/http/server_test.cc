@@ -510,8 +510,11 @@ TEST_F(ServerTimeTest, BlankLinesDoNotKeepAConnectionOpen) {
 }
 
 TEST_F(ServerTest, StopsGracefully) {
-  script.on_end = nullptr;
   Wire idle = connect(), busy = connect(), stuck = connect();
+  idle.send(kPost);
+  EXPECT_TRUE(idle.sees(loop, "hello"));
+  script.on_end = nullptr;
+  script.heard.clear();
   busy.send(kPost);
   EXPECT_TRUE(pump(loop, [&] { return server->connections() == 3 && script.heard.size() == 2; }));
   Exchange* finishing = script.last;
@@ -540,6 +543,20 @@ TEST_F(ServerTest, ServesWhatHasArrivedWhenItStops) {
     EXPECT_TRUE(wire->sees_end(loop));
     EXPECT_NE(wire->seen().find("Connection: close\r\n\r\nhello"), std::string::npos);
   }
+  EXPECT_TRUE(pump(loop, [&] { return stopped; }));
+}
+
+TEST_F(ServerTest, ServesTheFirstRequestOfANewConnectionWhenItStops) {
+  Wire late = connect(), used = connect();
+  used.send(kPost);
+  EXPECT_TRUE(used.sees(loop, "hello"));
+  bool stopped = false;
+  server->stop(std::chrono::seconds(10), [&] { stopped = true; });
+  EXPECT_TRUE(used.sees_end(loop));
+  EXPECT_FALSE(stopped);
+  late.send(kPost);
+  EXPECT_TRUE(late.sees_end(loop));
+  EXPECT_NE(late.seen().find("Connection: close\r\n\r\nhello"), std::string::npos);
   EXPECT_TRUE(pump(loop, [&] { return stopped; }));
 }
 

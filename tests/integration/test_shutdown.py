@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from h2_peer import Peer
-from process import BINARY, eventually, free_ports, http_ok
+from process import BINARY, Process, eventually, free_ports, http_ok
 from upstream import answer
 from wire import Wire, chat_body, request
 
@@ -151,6 +151,16 @@ def test_a_second_signal_ends_at_once(lab, first):
         eventually("ended", ended)
         assert router.popen.returncode == 1
     router.stopped = True
+
+
+@pytest.mark.parametrize("command", ["router", "epp", "kv-indexer"])
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_start_ends_at_a_signal(tmp_path, command, sig):
+    config = tmp_path / "config.yaml"
+    os.mkfifo(config)
+    process = Process(command, ["--config-file", str(config), "--endpoint", "http://127.0.0.1:9"], tmp_path / "log")
+    with open(config, "w"):  # opens once it is being read, and keeps its end away
+        process.stop(sig, seconds=30)
 
 
 def test_ctrl_c_does_not_wait_for_load_balancers(lab):
