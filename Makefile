@@ -8,7 +8,7 @@ SECONDS_PER_TARGET ?= 300
 LLMD := build/release/apps/llmd/llmd
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup: ## Install the Debian packages that build, tests, benchmarks and lint need (as root)
 	@scripts/setup.sh bench

@@ -38,11 +38,11 @@ start() {  # start NAME COMMAND...: in the background, output in build/run/NAME.
   children+=($!)
 }
 
-start sim "$llmd" sim --port "$sim_port" --replicas "$replicas" --model "$model" --max-model-len 32768 --max-num-seqs 16 \
+start sim "$llmd" sim --host 127.0.0.1 --port "$sim_port" --replicas "$replicas" --model "$model" --max-model-len 32768 --max-num-seqs 16 \
   --prefill-overhead 30ms --prefill-time-per-token 250us --inter-token-latency 12ms --enable-kvcache --kv-cache-size 8192
 endpoints=()
 for ((i = 0; i < replicas; i++)); do endpoints+=(--endpoint "http://127.0.0.1:$((sim_port + i))"); done
-start router "$llmd" router --host 127.0.0.1 --port "$port" --metrics-port "$metrics_port" \
+start router "$llmd" router --host 127.0.0.1 --port "$port" --metrics-host 127.0.0.1 --metrics-port "$metrics_port" \
   --config-file deploy/examples/prefix-aware.yaml --refresh-metrics-interval 1s --drain-timeout 0 "${endpoints[@]}"
 
 for _ in $(seq 100); do

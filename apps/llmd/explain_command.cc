@@ -55,7 +55,9 @@ Result<std::string> ask(const Options& options) {
   LLMD_TRY_ASSIGN(auto answer,
                   client.get(*target, path, std::span(headers, bearer.empty() ? 0 : 1)));
   if (answer.status == 200) return std::move(answer.body);
-  const std::string why = answer.body.substr(0, answer.body.find('\n'));
+  std::string why = answer.body.substr(0, answer.body.find('\n'));
+  if (why.empty())
+    why = fmt::format("{} answers {}; is it the admin port of llmd?", options.admin, answer.status);
   return fail(Code::kNotFound, why + (answer.status == 401 ? ": give --token-file" : ""));
 }
 

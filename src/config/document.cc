@@ -236,7 +236,8 @@ Status check_version(const Node& root, Document& document) {
   };
   const std::string_view version = text_of("apiVersion");
   if (std::ranges::find(kVersions, version) == kVersions.end())
-    return wrong("apiVersion", "llm-d.ai/v1 or llm-d.ai/v1alpha1");
+    return wrong("apiVersion",
+                 "llm-d.ai/v1, llm-d.ai/v1alpha1 or inference.networking.x-k8s.io/v1alpha1");
   if (text_of("kind") != kKind) return wrong("kind", kKind);
   if (version == kDeprecatedVersion)
     document.warnings.push_back(root.find("apiVersion")->where() + ": apiVersion " +

@@ -33,9 +33,11 @@ TEST(Document, RefusesOtherVersionsAndKinds) {
     std::string_view text, error;
   } kCases[] = {
       {"apiVersion: llm-d.ai/v2\nkind: EndpointPickerConfig",
-       "f.yaml:1: apiVersion: must be llm-d.ai/v1 or llm-d.ai/v1alpha1, not 'llm-d.ai/v2'"},
+       "f.yaml:1: apiVersion: must be llm-d.ai/v1, llm-d.ai/v1alpha1 or "
+       "inference.networking.x-k8s.io/v1alpha1, not 'llm-d.ai/v2'"},
       {"kind: EndpointPickerConfig",
-       "f.yaml:1: apiVersion: must be llm-d.ai/v1 or llm-d.ai/v1alpha1, not nothing"},
+       "f.yaml:1: apiVersion: must be llm-d.ai/v1, llm-d.ai/v1alpha1 or "
+       "inference.networking.x-k8s.io/v1alpha1, not nothing"},
       {"apiVersion: llm-d.ai/v1\nkind: Pod",
        "f.yaml:2: kind: must be EndpointPickerConfig, not 'Pod'"},
       {"apiVersion: llm-d.ai/v1\nKind: EndpointPickerConfig",

@@ -48,7 +48,7 @@ void print_plugin(Out out, const plugin::Descriptor& descriptor) {
   if (descriptor.stability == plugin::Stability::kAlpha)
     fmt::format_to(out, " Experimental: needs `--allow-experimental-plugins`.");
   if (!descriptor.replaced_by.empty())
-    fmt::format_to(out, " Deprecated: use `{}`.", descriptor.replaced_by);
+    fmt::format_to(out, " Deprecated: use {}.", descriptor.replaced_by);
   if (descriptor.ignores_parameters) fmt::format_to(out, " Parameters are accepted and ignored.");
   for (const auto& key : descriptor.produces_by_default)
     fmt::format_to(out, " Created by itself when a plugin needs `{}`.", key);

@@ -72,11 +72,11 @@ void log_degraded(const schedule::RequestContext& c, std::string_view plugin,
 
 void log_retried(const schedule::RequestContext& c, const fleet::Endpoint& endpoint,
                  UpstreamFailure failure, size_t tries) {
-  log::info("endpoint failed, trying again", {{"x-request-id", c.request_id},
-                                              {"endpoint", endpoint.host_port()},
-                                              {"cause", failure_name(failure)},
-                                              {"try", tries},
-                                              {"seconds", seconds(c.clock.now() - c.received)}});
+  log::info("endpoint failed, choosing again", {{"x-request-id", c.request_id},
+                                                {"endpoint", endpoint.host_port()},
+                                                {"cause", failure_name(failure)},
+                                                {"try", tries},
+                                                {"seconds", seconds(c.clock.now() - c.received)}});
 }
 
 void log_aborted(const schedule::RequestContext& c, const request::RequestView& view,

@@ -1,9 +1,10 @@
 """Holds many slow streams open at once through one router and reports its memory: `make streams`.
 
-usage: LLMD_BINARY=... many_streams.py [streams=9000]
+usage: [STREAM_SECONDS=30] LLMD_BINARY=... many_streams.py [streams=9000]
 """
 
 import asyncio
+import os
 import pathlib
 import resource
 import sys
@@ -14,6 +15,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from process import Router, Sim  # noqa: E402
 from wire import chat_body, request  # noqa: E402
+
+
+SECONDS = int(os.environ.get("STREAM_SECONDS", 30))  # that a stream lasts, a token each
 
 
 def resident_mb(pid):
@@ -52,7 +56,7 @@ async def main(count):
         router = Router(log / "router.log", endpoint=sim.urls, refresh_metrics_interval="1s", loops=1)
         try:
             before = resident_mb(router.pid)
-            message = request(chat_body(stream=True, max_tokens=30, ignore_eos=True))
+            message = request(chat_body(stream=True, max_tokens=SECONDS, ignore_eos=True))
             started, errors, tasks = [], [], []
             begin = time.monotonic()
             for i in range(count):
@@ -65,9 +69,12 @@ async def main(count):
             together = router.value("llm_d_epp_request_running")
             peak = resident_mb(router.pid)
             print(f"{together:.0f} streams at once after {time.monotonic() - begin:.1f} s; "
-                  f"router: {before:.0f} MB idle, {peak:.0f} MB now, {(peak - before) * 1024 / count:.1f} kB a stream", flush=True)
+                  f"router: {before:.0f} MB idle, {peak:.0f} MB now, {(peak - before) * 1024 / max(together, 1):.1f} kB a stream", flush=True)
             await asyncio.gather(*tasks)
             print(f"{count - len(errors)} ended whole, {len(errors)} failed {errors[:3]}")
+            if together < count:
+                print(f"only {together:.0f} of {count} were open at once: it took longer to open them than the {SECONDS} s that each lasts; "
+                      "let nothing else run, or set STREAM_SECONDS")
             return 1 if errors or together < count else 0
         finally:
             router.stop()

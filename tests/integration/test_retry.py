@@ -45,7 +45,7 @@ def test_a_dead_server_costs_no_request(lab):
     assert router.value("llmd_fleet_endpoint_ejected") == 1
     assert health(router)[f"127.0.0.1:{alive.port}"] == "healthy"
     assert health(router)[f"127.0.0.1:{dead}"] != "healthy"
-    assert "endpoint failed, trying again" in router.log()
+    assert "endpoint failed, choosing again" in router.log()
     eventually("all gauges are zero", lambda: idle(router))
 
 
