@@ -81,6 +81,12 @@ void JsonBodyScan::value(uint8_t id, const codec::JsonValue& v) {
       salt_.reset();
       if (expect(v, JsonKind::kString)) salt_ = text_of(v);
       break;
+    case kPromptLogprobs:
+      prompt_logprobs_ = v.kind != JsonKind::kNull;
+      break;
+    case kEcho:
+      echo_ = v.kind == JsonKind::kBool && v.text == "true";
+      break;
     default:
       own_value(id, v);
   }
@@ -103,6 +109,7 @@ Result<RequestView> JsonBodyScan::finish(std::string_view body) {
   view.stream = stream_;
   view.max_output_tokens = caps_[0] ? caps_[0] : caps_[1];
   if (salt_) view.cache_salt = resolve(body, *salt_);
+  view.prompt_logprobs = prompt_logprobs_ || echo_;
   view.prompts = prompts(body);
   view.rewritable = rewritable();
   return view;

@@ -11,7 +11,17 @@
 namespace llmd::request {
 
 /// Ids of the fields that most bodies have; those of one API start at kFirstOwn.
-enum : uint8_t { kRoot, kModel, kStream, kCapFirst, kCapSecond, kSalt, kFirstOwn = 8 };
+enum : uint8_t {
+  kRoot,
+  kModel,
+  kStream,
+  kCapFirst,
+  kCapSecond,
+  kSalt,
+  kPromptLogprobs,
+  kEcho,
+  kFirstOwn
+};
 
 /// A string value of the body, by offset.
 struct Text {
@@ -93,13 +103,16 @@ class JsonBodyScan : public BodyScan, protected codec::JsonSink {
   std::optional<Range> model_value_;
   std::optional<Text> model_;
   std::optional<Text> salt_;
+  bool prompt_logprobs_ = false;
+  bool echo_ = false;
   std::optional<int64_t> caps_[2];
 };
 
 /// Fields common to all schemas, for use inside an array of JsonField.
-#define LLMD_COMMON_FIELDS                                \
-  {kRoot, "model", kModel}, {kRoot, "stream", kStream}, { \
-    kRoot, "cache_salt", kSalt                            \
+#define LLMD_COMMON_FIELDS                                                            \
+  {kRoot, "model", kModel}, {kRoot, "stream", kStream}, {kRoot, "cache_salt", kSalt}, \
+      {kRoot, "prompt_logprobs", kPromptLogprobs}, {                                  \
+    kRoot, "echo", kEcho                                                              \
   }
 
 /// The kind of a value in the words of Go's encoding/json.

@@ -45,6 +45,22 @@ TEST(JsonBodyScan, ReadsCommonFields) {
   EXPECT_TRUE(p->rewritable);
 }
 
+TEST(JsonBodyScan, KnowsWhoAsksForTheLikelihoodOfThePrompt) {
+  for (std::string_view asks : {R"("prompt_logprobs":0)", R"("prompt_logprobs":-1)",
+                                R"("echo":true)", R"("logprobs":1,"echo":true)"})
+    EXPECT_TRUE(
+        Parsed(scan_completions, R"({"prompt":"x",)" + std::string(asks) + "}")->prompt_logprobs)
+        << asks;
+  for (std::string_view asks :
+       {R"("prompt_logprobs":null)", R"("echo":false)", R"("echo":"true")", R"("logprobs":1)"})
+    EXPECT_FALSE(
+        Parsed(scan_completions, R"({"prompt":"x",)" + std::string(asks) + "}")->prompt_logprobs)
+        << asks;
+  EXPECT_TRUE(
+      Parsed(scan_chat, R"({"messages":[{"role":"user","content":"x"}],"prompt_logprobs":1})")
+          ->prompt_logprobs);
+}
+
 TEST(JsonBodyScan, StreamsOnlyOnTrue) {
   for (std::string_view value : {"false", "null", "\"true\"", "1", "[true]"})
     EXPECT_FALSE(

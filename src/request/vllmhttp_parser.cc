@@ -18,6 +18,7 @@ constexpr codec::JsonField kFields[] = {
     {kRoot, "features", kFeatures},
     {kIds, codec::kJsonElement, kId},
     {kSampling, "max_tokens", kCapFirst},
+    {kSampling, "prompt_logprobs", kPromptLogprobs},
     {kFeatures, "mm_hashes", kHashes},
     {kFeatures, "mm_placeholders", kPlaces},
     {kHashes, "image", kFirstList},

@@ -118,6 +118,7 @@ schedule::Progress PreciseLookup::produce(RequestContext& context) const {
     return schedule::Progress::kDone;
   }
   chains.of_prompts = of_prompts;
+  chains.comparable = prompts.size() == 1 && !context.request->prompt_logprobs;
   cache_->expire();
 
   chains.matches = context.write(matches_);
@@ -271,13 +272,13 @@ void PreciseLookup::on_end(const RequestContext& context, schedule::EndCause cau
 void PreciseLookup::compare(const RequestContext& context, const Chains& chains,
                             const request::Usage& usage) const {
   // Who decodes what another has prefilled reports what came from there.
-  if (prefill_ != context.primary && chosen(context, prefill_)) return;
+  if (!chains.comparable || (prefill_ != context.primary && chosen(context, prefill_))) return;
   const uint32_t target = context.results[context.primary].targets[0];
   const auto& match = chains.matches[target];
   cache_->compare(*context.candidates[target].endpoint,
                   {.promised = match.cached_blocks * match.block_tokens,
                    .reported = usage.cached_tokens,
-                   .slack = match.block_tokens * static_cast<int64_t>(chains.of_prompts.size())});
+                   .slack = match.block_tokens});
 }
 
 }  // namespace llmd::plugins

@@ -46,6 +46,9 @@ class PreciseLookup {
     std::span<schedule::PrefixMatch> matches;  // by candidate
     /// How many of the first n blocks have media in them, by n; empty: none, or several prompts.
     std::span<const int64_t> media_until;
+    /// The answer reports how much of what is held was used. vLLM reports of several prompts what
+    /// one had cached, and uses nothing where the likelihood of the prompt is asked for.
+    bool comparable = false;
     uint64_t ticket = 0;  // of the question to the shared index under way
   };
 

@@ -339,6 +339,24 @@ TEST_F(PreciseProducer, JudgesOnlyWholeAnswers) {
   EXPECT_EQ(match_of(0, {64}).match_blocks, 4);
 }
 
+// As vLLM 0.32 answers.
+TEST_F(PreciseProducer, DoesNotJudgeAnswersThatDoNotTell) {
+  configure();
+  say(0, 64);
+  send_to(0, {64});
+  answer({.prompt_tokens = 64, .cached_tokens = 48, .present = true});
+  for (int i = 0; i < 100; ++i) {
+    send_to(0, {64, 64, 64});  // the cached tokens of one prompt
+    answer({.prompt_tokens = 192, .cached_tokens = 48, .present = true});
+    TokenRequest request(harness_, {64});  // computed whole
+    request.view.prompt_logprobs = true;
+    produce();
+    harness_.choose(0, 0);
+    answer({.prompt_tokens = 64, .cached_tokens = 0, .present = true});
+  }
+  EXPECT_EQ(match_of(0, {64}).match_blocks, 4);
+}
+
 TEST_F(PreciseProducer, ForgetsEndpointsThatLeave) {
   configure();
   say(0, 32);

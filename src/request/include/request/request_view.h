@@ -75,6 +75,9 @@ struct RequestView {
   std::optional<int64_t>
       max_output_tokens;  // the API's cap field, when it holds a whole number >= 0
   std::string_view cache_salt;
+  /// Asks how likely the prompt's own tokens are, or may do so ("echo"): engines then compute the
+  /// whole prompt, whatever they have cached of it.
+  bool prompt_logprobs = false;
   std::span<const Prompt> prompts;
   bool rewritable = false;  // the body may ask for another model
 };
