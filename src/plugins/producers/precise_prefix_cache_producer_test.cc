@@ -354,7 +354,8 @@ TEST_F(PreciseProducer, DoesNotJudgeAnswersThatDoNotTell) {
     harness_.choose(0, 0);
     answer({.prompt_tokens = 64, .cached_tokens = 0, .present = true});
   }
-  EXPECT_EQ(match_of(0, {64}).match_blocks, 4);
+  EXPECT_FALSE(cache_->feed().publishers()[0].partial) << "it was forgotten";
+  EXPECT_TRUE(nlohmann::json::parse(producer_->dump_state())["promises"][0]["trusted"]);
 }
 
 TEST_F(PreciseProducer, ForgetsEndpointsThatLeave) {
