@@ -81,7 +81,8 @@ class Process:
         return True
 
     def wait_for(self, what, condition):
-        return eventually(what, lambda: self.check_alive() and condition())
+        # A start may take long on a busy machine: a tokenizer's files, a certificate.
+        return eventually(what, lambda: self.check_alive() and condition(), seconds=60)
 
     def kill(self):
         """Ends it at once, as a crash would."""
