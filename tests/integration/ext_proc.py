@@ -8,7 +8,7 @@ import threading
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory, struct_pb2
-from process import Process, flags, free_ports, http_ok
+from process import START_SECONDS, Process, flags, free_ports, http_ok
 
 METHOD = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
 
@@ -261,7 +261,7 @@ class Epp(Process):
                            "grpc_health_port": self.health_port, "metrics_port": self.metrics_port, **options})
         plain = [] if secure_serving else ["--secure-serving=false"]
         super().__init__("epp", [*plain, "--metrics-endpoint-auth=false", f"--tracing={tracing}", *arguments], log_path)
-        self.wait_for("picker is ready", lambda: http_ok(f"{self.admin}/readyz"))
+        self.wait_for("picker is ready", lambda: http_ok(f"{self.admin}/readyz"), START_SECONDS)
 
     def set_endpoints(self, ports):
         with open(self.endpoints_file, "w") as f:

@@ -13,6 +13,7 @@ import httpx
 
 BINARY = os.environ.get("LLMD_BINARY", "build/asan/apps/llmd/llmd")
 MODEL = "test-model"
+START_SECONDS = 60  # tokenizers and certificates take their time on a busy machine
 SANITIZER_REPORT = re.compile(r"ERROR: \w*Sanitizer|WARNING: ThreadSanitizer|runtime error:|CHECK failed")
 
 
@@ -80,9 +81,8 @@ class Process:
         assert code is None, f"{self.log_path.name} ended with {code}:\n{self.log()[-3000:]}"
         return True
 
-    def wait_for(self, what, condition):
-        # A start may take long on a busy machine: a tokenizer's files, a certificate.
-        return eventually(what, lambda: self.check_alive() and condition(), seconds=60)
+    def wait_for(self, what, condition, seconds=20.0):
+        return eventually(what, lambda: self.check_alive() and condition(), seconds)
 
     def kill(self):
         """Ends it at once, as a crash would."""
@@ -127,7 +127,7 @@ class Sim(Process):
         options.setdefault("max_model_len", 16384)
         super().__init__("sim", flags({"port": self.port, "replicas": replicas, **options}), log_path)
         for url in self.urls:
-            self.wait_for("simulated server answers", lambda u=url: http_ok(u + "/health"))
+            self.wait_for("simulated server answers", lambda u=url: http_ok(u + "/health"), START_SECONDS)
 
     @property
     def urls(self):
@@ -143,7 +143,7 @@ class Router(Process):
         super().__init__("router", flags({"host": "127.0.0.1", "port": self.port, "metrics_port": self.metrics_port,
                                           "loops": 2, "drain_timeout": "0", **options}), log_path)
         if wait_ready:
-            self.wait_for("router is ready", lambda: http_ok(f"{self.admin}/readyz"))
+            self.wait_for("router is ready", lambda: http_ok(f"{self.admin}/readyz"), START_SECONDS)
 
     @property
     def url(self):
@@ -169,7 +169,7 @@ class TokenizerService(Process):
         models = [f"{name}={folder}" for name, folder in models.items()]
         super().__init__("tokenizer", flags({"host": "127.0.0.1", "http_port": self.port, "grpc_port": self.grpc_port,
                                              "model": models, **options}), log_path)
-        eventually("tokenizers are open", lambda: self.check_alive() and http_ok(f"{self.url}/healthz"), seconds=300)
+        self.wait_for("tokenizers are open", lambda: http_ok(f"{self.url}/healthz"), seconds=300)
 
     @property
     def url(self):
@@ -183,7 +183,7 @@ class KvIndexer(Process):
         self.port, self.grpc_port = free_ports(), free_ports()
         super().__init__("kv-indexer", flags({"host": "127.0.0.1", "http_port": self.port, "grpc_port": self.grpc_port,
                                               **options}), log_path)
-        self.wait_for("indexer answers", lambda: http_ok(f"{self.url}/healthz"))
+        self.wait_for("indexer answers", lambda: http_ok(f"{self.url}/healthz"), START_SECONDS)
 
     @property
     def url(self):
