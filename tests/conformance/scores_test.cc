@@ -119,7 +119,7 @@ size_t run_recording(const std::vector<Case>& cases, const std::string& answers)
 }
 
 TEST(Scores, EqualTheReferences) {
-  EXPECT_EQ(run_recording(read_cases(kData + "scores.json"), "scores.observed.jsonl"), 164u);
+  EXPECT_EQ(run_recording(read_cases(kData + "scores.json.gz"), "scores.observed.jsonl"), 164u);
 }
 
 TEST(Scores, EqualTheReferencesInManyMoreCases) {

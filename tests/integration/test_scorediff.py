@@ -16,7 +16,7 @@ from scorediff import Fleet, configuration, difference, key_of, read_cases, read
 RECORDED = TESTS / "data/conformance"
 OBSERVED = {key_of(said): said for name in ("scores.observed.jsonl", "kv-probes.observed.jsonl.gz") for said in read_lines(RECORDED / name)}
 # Of the cases with KV events those that need more than the events: sockets of the engines' own, replays, images, another engine.
-CASES = read_cases(RECORDED / "scores.json") + [case for case in read_cases(RECORDED / "kv-probes.json.gz") if case.get("wired")]
+CASES = read_cases(RECORDED / "scores.json.gz") + [case for case in read_cases(RECORDED / "kv-probes.json.gz") if case.get("wired")]
 
 
 @pytest.fixture(scope="module")
