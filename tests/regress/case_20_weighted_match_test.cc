@@ -75,13 +75,13 @@ TEST_F(Case20, OneBlockInHostMemoryIsOneCachedBlock) {
 }
 
 TEST(Case20Pull, TheSourceIsWhoHasMostInHostMemory) {
-  using schedule::TierBlocks;
   schedule::testing::Harness harness(3);
   const auto& producer = harness.make<schedule::Producer>(plugins::p2p_source_producer());
-  const TierBlocks::Tier in_gpu[] = {{"gpu", 10}}, in_cpu[] = {{"cpu", 3}};
+  const schedule::TierBlocks::Tier gpu[] = {{"gpu", 10}}, cpu[] = {{"cpu", 3}};
+  const schedule::CachedBlocks in_gpu{.by_tier = {gpu}}, in_cpu{.by_tier = {cpu}};
   const auto matches = harness.provide<PrefixMatch>("approx-prefix-cache-producer");
-  matches[0] = {.block_tokens = 64, .cached_blocks = 10, .cached_by_tier = TierBlocks{in_gpu}};
-  matches[1] = {.block_tokens = 64, .cached_blocks = 3, .cached_by_tier = TierBlocks{in_cpu}};
+  matches[0] = {.block_tokens = 64, .cached_blocks = 10, .cached = &in_gpu};
+  matches[1] = {.block_tokens = 64, .cached_blocks = 3, .cached = &in_cpu};
   ASSERT_TRUE(producer.produce(harness.context));
   harness.choose(0, 2);
   ASSERT_TRUE(dynamic_cast<const schedule::PreRequest&>(producer).pre_request(harness.context));

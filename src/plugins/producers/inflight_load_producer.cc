@@ -79,11 +79,8 @@ class InflightLoadProducer final : public schedule::Producer,
       std::ranges::fill(uncached, UncachedTokens{input + output});
       return schedule::Progress::kDone;
     }
-    // Most candidates match as much as the one before.
     for (size_t i = 0; i < uncached.size(); ++i)
-      uncached[i].tokens = i > 0 && matches[i] == matches[i - 1]
-                               ? uncached[i - 1].tokens
-                               : uncached_of(matches[i], input) + output;
+      uncached[i].tokens = uncached_of(matches[i], input) + output;
     return schedule::Progress::kDone;
   }
 

@@ -39,8 +39,7 @@ int64_t cached_tokens(const PrefixMatch& match) {
 /// What others can fetch: engines serve it from host memory. All that is cached, where tiers are
 /// not known.
 int64_t fetchable_tokens(const PrefixMatch& match) {
-  return match.cached_by_tier ? match.cached_by_tier->in("cpu") * match.block_tokens
-                              : cached_tokens(match);
+  return match.cached ? match.cached->by_tier.in("cpu") * match.block_tokens : cached_tokens(match);
 }
 
 /// Names, for an endpoint that has to process a prompt, another one that has most of it to give.

@@ -80,13 +80,13 @@ TEST_F(P2pSource, NamesNobodyWhereThereIsNothingToFetch) {
 /// Of what the precise cache tells, host memory alone is for others.
 TEST_F(P2pSource, CountsWhatIsInHostMemoryWhereTiersAreKnown) {
   configure("{minCachedTokenDelta: 128}");
-  using schedule::TierBlocks;
-  const TierBlocks::Tier much[] = {{"gpu", 10}}, some[] = {{"cpu", 4}, {"gpu", 1}};
+  const schedule::TierBlocks::Tier in_gpu[] = {{"gpu", 10}}, in_both[] = {{"cpu", 4}, {"gpu", 1}};
+  const schedule::CachedBlocks much{.by_tier = {in_gpu}}, some{.by_tier = {in_both}}, none;
   request({10, 4, 2});
   const auto matches = harness_.provide<PrefixMatch>("approx-prefix-cache-producer");
-  matches[0] = {.block_tokens = 64, .cached_blocks = 10, .cached_by_tier = TierBlocks{much}};
-  matches[1] = {.block_tokens = 64, .cached_blocks = 4, .cached_by_tier = TierBlocks{some}};
-  matches[2] = {.block_tokens = 64, .cached_blocks = 2, .cached_by_tier = TierBlocks{}};
+  matches[0] = {.block_tokens = 64, .cached_blocks = 10, .cached = &much};
+  matches[1] = {.block_tokens = 64, .cached_blocks = 4, .cached = &some};
+  matches[2] = {.block_tokens = 64, .cached_blocks = 2, .cached = &none};
   EXPECT_TRUE(producer_->produce(harness_.context));
   EXPECT_EQ(source_for(2), "10.0.0.1:8000");
   matches[2].cached_blocks = 3;  // in whatever tier: it need not fetch them

@@ -126,6 +126,7 @@ schedule::Progress PreciseLookup::produce(RequestContext& context) const {
       chains.matches,
       schedule::PrefixMatch{.total_blocks = total,
                             .block_tokens = static_cast<int64_t>(cache_->keys().block_tokens())});
+  chains.cached = context.arena.array<schedule::CachedBlocks>(chains.matches.size());
   if (prompts.size() == 1 && !prompts[0].media.empty())
     chains.media_until =
         media_until(context.arena, prompts[0], cache_->keys().block_tokens(), of_prompts[0].size());
@@ -156,8 +157,9 @@ void PreciseLookup::match(RequestContext& context, Chains& chains) const {
     auto& match = chains.matches[i];
     match.match_blocks = std::trunc(sums[i].score);
     match.cached_blocks = sums[i].blocks;
-    match.cached_by_tier = {tiers_of(context.arena, sums[i], cache_->tiers()).view()};
-    note_media(chains, match);
+    match.cached = &chains.cached[i];
+    chains.cached[i].by_tier = {tiers_of(context.arena, sums[i], cache_->tiers()).view()};
+    note_media(chains, i);
   }
 }
 
@@ -202,9 +204,10 @@ void PreciseLookup::note_scores(trace::Trace* trace, Chain chain,
   stage.set("llm_d.kv_cache.score.avg", sum / static_cast<double>(scored));
 }
 
-void PreciseLookup::note_media(const Chains& chains, schedule::PrefixMatch& match) {
+void PreciseLookup::note_media(const Chains& chains, size_t candidate) {
   if (!chains.media_until.empty())
-    match.cached_media_blocks = chains.media_until[static_cast<size_t>(match.cached_blocks)];
+    chains.cached[candidate].media =
+        chains.media_until[static_cast<size_t>(chains.matches[candidate].cached_blocks)];
 }
 
 bool PreciseLookup::ask(RequestContext& context, Chains& chains) const {
@@ -228,8 +231,9 @@ void PreciseLookup::take(RequestContext& context, Chains& chains) const {
     auto& match = chains.matches[i];
     match.match_blocks = std::max(match.match_blocks, std::trunc(hit.score));
     match.cached_blocks = std::max<int64_t>(match.cached_blocks, hit.blocks);
-    match.cached_by_tier = join(context.arena, *match.cached_by_tier, hit.tiers);
-    note_media(chains, match);
+    auto& by_tier = chains.cached[i].by_tier;
+    by_tier = join(context.arena, by_tier, hit.tiers);
+    note_media(chains, i);
   }
 }
 

@@ -44,6 +44,7 @@ class PreciseLookup {
   struct Chains {
     std::span<const Chain> of_prompts;
     std::span<schedule::PrefixMatch> matches;  // by candidate
+    std::span<schedule::CachedBlocks> cached;  // by candidate
     /// How many of the first n blocks have media in them, by n; empty: none, or several prompts.
     std::span<const int64_t> media_until;
     /// The answer reports how much of what is held was used. vLLM reports of several prompts what
@@ -59,7 +60,7 @@ class PreciseLookup {
   static void note_tokens(trace::Stage& stage, size_t tokens, Chain chain,
                           std::span<const kv::PrefixHit> hits);
   static void note_scores(trace::Trace* trace, Chain chain, std::span<const kv::PrefixHit> hits);
-  static void note_media(const Chains& chains, schedule::PrefixMatch& match);
+  static void note_media(const Chains& chains, size_t candidate);
   /// Whether the shared index is asked, if there is one.
   bool ask(schedule::RequestContext& context, Chains& chains) const;
   /// Takes over what the shared index knows of more.

@@ -22,7 +22,6 @@ using kv_precise::PreciseCache;
 
 using kv_events::Event;
 using schedule::PrefixMatch;
-using schedule::TierBlocks;
 using schedule::testing::Harness;
 using testing::TokenRequest;
 using namespace std::chrono_literals;
@@ -97,8 +96,8 @@ class PreciseProducer : public ::testing::Test {
   Tiers tiers_of(size_t endpoint, std::vector<uint32_t> prompts, std::string_view model = "m") {
     Tiers tiers;
     const auto match = match_of(endpoint, std::move(prompts), model);
-    if (match.cached_by_tier)
-      for (const auto& [tier, blocks] : match.cached_by_tier->tiers) tiers[tier] = blocks;
+    if (match.cached)
+      for (const auto& [tier, blocks] : match.cached->by_tier.tiers) tiers[tier] = blocks;
     return tiers;
   }
   void send_to(uint32_t target, std::vector<uint32_t> prompts) {
@@ -132,13 +131,12 @@ TEST_F(PreciseProducer, MatchesWhatEndpointsSay) {
   configure();
   say(0, 32);
   say(1, 64);
-  const TierBlocks::Tier in_gpu[] = {{"gpu", 2}};
-  const PrefixMatch wanted{.match_blocks = 2,
-                           .total_blocks = 3,
-                           .block_tokens = 16,
-                           .cached_blocks = 2,
-                           .cached_by_tier = TierBlocks{in_gpu}};
-  EXPECT_EQ(match_of(0, {50}), wanted);
+  const auto match = match_of(0, {50});
+  EXPECT_EQ(match.match_blocks, 2);
+  EXPECT_EQ(match.total_blocks, 3);
+  EXPECT_EQ(match.block_tokens, 16);
+  EXPECT_EQ(match.cached_blocks, 2);
+  EXPECT_EQ(tiers_of(0, {50}), (Tiers{{"gpu", 2}}));
   EXPECT_EQ(match_of(1, {50}).match_blocks, 3);
   say(1, 64, "gpu", false);
   EXPECT_EQ(match_of(1, {50}).match_blocks, 0);
@@ -183,7 +181,7 @@ TEST_F(PreciseProducer, TellsInWhichTierBlocksAre) {
   say(1, 16);
   EXPECT_EQ(tiers_of(1, {32}), (Tiers{{"gpu", 1}, {"speculative", 2}}));
   EXPECT_EQ(tiers_of(1, {16}, "other"), Tiers());
-  EXPECT_TRUE(match_of(1, {16}, "other").cached_by_tier) << "none, and that is known";
+  EXPECT_TRUE(match_of(1, {16}, "other").cached) << "none, and that is known";
 }
 
 TEST_F(PreciseProducer, CountsCachedBlocksWithMedia) {
@@ -201,7 +199,7 @@ TEST_F(PreciseProducer, CountsCachedBlocksWithMedia) {
     for (auto& prompt : with_media) prompt.media = media;
     request.view.prompts = with_media;
     const auto matches = produce();
-    return std::pair(matches[0].cached_media_blocks, matches[1].cached_media_blocks);
+    return std::pair(matches[0].cached->media, matches[1].cached->media);
   };
   // Blocks 0, 1 and 4; of these 0 and 1 are within the three that are cached.
   EXPECT_EQ(counted({80}), std::pair(std::optional<int64_t>(2), std::optional<int64_t>(0)));

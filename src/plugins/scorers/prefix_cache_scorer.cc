@@ -72,7 +72,7 @@ class PrefixCacheScorer final : public schedule::Scorer {
     if (media == 0) return;
     stage.set("mm.hash_count", media);
     stage.set("mm.hit", std::ranges::any_of(matches, [](const PrefixMatch& match) {
-                return match.cached_media_blocks.value_or(0) > 0;
+                return match.cached && match.cached->media.value_or(0) > 0;
               }));
   }
 

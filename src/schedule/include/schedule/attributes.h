@@ -17,7 +17,6 @@ struct TierBlocks {
   struct Tier {
     std::string_view name;  // of the medium, in small letters
     int64_t blocks = 0;     // more than 0
-    bool operator==(const Tier&) const = default;
   };
   std::span<const Tier> tiers;
 
@@ -25,7 +24,14 @@ struct TierBlocks {
     const auto at = std::ranges::find(tiers, tier, &Tier::name);
     return at == tiers.end() ? 0 : at->blocks;
   }
-  bool operator==(const TierBlocks& other) const { return std::ranges::equal(tiers, other.tiers); }
+};
+
+/// What a producer that hears of every block knows more of those that are cached.
+struct CachedBlocks {
+  TierBlocks by_tier;
+  /// Those with a part of an image, audio or video; absent without such or when there are several
+  /// prompts.
+  std::optional<int64_t> media;
 };
 
 struct PrefixMatch {
@@ -33,12 +39,8 @@ struct PrefixMatch {
   double match_blocks = 0;   // tier-weighted where tiers are known
   int64_t total_blocks = 0;  // of the request, over all its prompts
   int64_t block_tokens = 0;
-  int64_t cached_blocks = 0;                 // unweighted
-  std::optional<TierBlocks> cached_by_tier;  // absent where tiers are not known
-  /// Of cached_blocks, those with a part of an image, audio or video; absent without such or when
-  /// there are several prompts.
-  std::optional<int64_t> cached_media_blocks;
-  bool operator==(const PrefixMatch&) const = default;
+  int64_t cached_blocks = 0;             // unweighted
+  const CachedBlocks* cached = nullptr;  // of the request's arena; null: no more is known
 };
 
 struct InFlightLoad {
