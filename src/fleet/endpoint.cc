@@ -42,9 +42,9 @@ std::string host_port(std::string_view address, uint16_t port) {
 }
 
 Endpoint::Endpoint(EndpointSpec spec, uint32_t slot, uint64_t generation)
-    : spec_(std::move(spec)),
-      slot_(slot),
+    : slot_(slot),
       generation_(generation),
+      spec_(std::move(spec)),
       id_(fmt::format("{}/{}", spec_.ns, spec_.name)),
       id_hash_(detail_key(id_)),
       host_port_(fleet::host_port(spec_.address, spec_.port)) {}

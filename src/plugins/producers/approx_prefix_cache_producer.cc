@@ -108,13 +108,11 @@ class ApproxPrefixCacheProducer final : public schedule::Producer,
     int64_t total = 0;
     for (const auto& chain : chains.of_prompts) total += static_cast<int64_t>(chain.size());
     const auto matched = look_up(context, chains.of_prompts);
-    for (size_t i = 0; i < matches.size(); ++i) {
-      const uint32_t blocks = matched[context.candidates[i].endpoint->slot()];
-      matches[i] = {.match_blocks = static_cast<double>(blocks),
+    for (size_t i = 0; i < matches.size(); ++i)
+      matches[i] = {.match_blocks = static_cast<double>(matched[i]),
                     .total_blocks = total,
                     .block_tokens = block_tokens,
-                    .cached_blocks = blocks};
-    }
+                    .cached_blocks = matched[i]};
     return schedule::Progress::kDone;
   }
 
@@ -166,14 +164,14 @@ class ApproxPrefixCacheProducer final : public schedule::Producer,
     return chains;
   }
 
-  /// Matched blocks by slot, summed over prompts.
+  /// Matched blocks by candidate, summed over prompts.
   std::span<const uint32_t> look_up(RequestContext& context, std::span<const Chain> chains) const {
-    uint32_t slots = 0;
-    for (const auto& candidate : context.candidates)
-      slots = std::max(slots, candidate.endpoint->slot() + 1);
-    const auto matched = context.arena.array<uint32_t>(slots);
-    for (const auto& chain : chains) index_->index.match(chain, matched);
-    return matched;
+    const auto slots = context.arena.array<uint32_t>(context.candidates.size());
+    for (size_t i = 0; i < slots.size(); ++i) slots[i] = context.candidates[i].endpoint->slot();
+    const auto by_slot = context.arena.array<uint32_t>(std::ranges::max(slots) + 1);
+    for (const auto& chain : chains) index_->index.match(chain, by_slot);
+    for (auto& slot : slots) slot = by_slot[slot];
+    return slots;
   }
 
   /// The endpoint's cache in our blocks.

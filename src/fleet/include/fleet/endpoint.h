@@ -80,22 +80,25 @@ class Endpoint {
   /// The label's value, or null when it is absent.
   const std::string* label(std::string_view key) const;
 
-  MetricsSlot metrics;
+  // What every decision reads of every endpoint comes first, on two cache lines.
+ private:
+  alignas(64) const uint32_t slot_;
+  const uint64_t generation_;
+
+ public:
   EndpointHealth health;
-  /// Requests sent to this endpoint by this process and not finished. On a cache line of its own:
-  /// every loop writes it with every request, and decisions read what stands around it.
+  MetricsSlot metrics;
+  /// Requests sent to this endpoint by this process and not finished. Not on a line that
+  /// decisions read: every loop writes it with every request.
   alignas(64) std::atomic<int64_t> open_requests{0};
   /// Of the answers that told how much of their prompt was cached: tokens of the prompts, and the
   /// cached ones among them.
   std::atomic<int64_t> prompt_tokens{0};
   std::atomic<int64_t> cached_tokens{0};
-  /// Not read by decisions.
   alignas(64) DetailsSlot details;
 
  private:
-  alignas(64) const EndpointSpec spec_;
-  const uint32_t slot_;
-  const uint64_t generation_;
+  const EndpointSpec spec_;
   const std::string id_;
   const uint64_t id_hash_;
   const std::string host_port_;

@@ -78,15 +78,15 @@ class DetailsSlot {
     const MutexLock lock(mutex_);
     return details_;
   }
-  const EngineDigest& digest() const { return digest_; }
+  const EngineDigest& digest() const { return *digest_; }
   void store(std::shared_ptr<const EngineDetails> details) {
-    digest_.store(*details);
+    digest_->store(*details);
     const MutexLock lock(mutex_);
     details_ = std::move(details);
   }
 
  private:
-  EngineDigest digest_;
+  const std::unique_ptr<EngineDigest> digest_ = std::make_unique<EngineDigest>();  // 3 kB
   mutable Mutex mutex_;
   std::shared_ptr<const EngineDetails> details_ LLMD_GUARDED_BY(mutex_) =
       std::make_shared<const EngineDetails>();
