@@ -72,7 +72,7 @@ class Decider {
     if (history_) context.notes = harness.arena.make<schedule::DecisionNotes>();
     schedule::prepare(context, pipeline_);
     const size_t endpoints = harness.endpoints.size();
-    context.candidates = harness.arena.array<schedule::Candidate>(endpoints);
+    context.candidates = harness.arena.room<schedule::Candidate>(endpoints);
     for (size_t i = 0; i < endpoints; ++i)
       context.candidates[i] = {harness.endpoints[i].get(), harness.metrics[i]};
     for (const auto& step : pipeline_.producers) CHECK(step.plugin->produce(context));

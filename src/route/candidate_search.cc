@@ -10,7 +10,7 @@ std::span<const Candidate> CandidateSearch::locate(RequestContext& c,
                                                    const Attempts& attempts) {
   c.snapshot = pool;
   const auto& endpoints = pool->endpoints;
-  if (room_.size() < endpoints.size()) room_ = c.arena.array<Candidate>(endpoints.size());
+  if (room_.size() < endpoints.size()) room_ = c.arena.room<Candidate>(endpoints.size());
   const Choice choice(*pool, attempts, ejected_too_, c.clock);
   size_t n = 0;
   for (const auto& endpoint : endpoints)

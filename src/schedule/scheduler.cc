@@ -130,7 +130,7 @@ class Run {
                                  std::span<const double> totals) {
     trace::Stage stage(context_.trace, "pick_endpoints", trace::Scope::kScheduling);
     stage.set("llm_d.epp.picker.candidate_endpoints", selected.size());
-    const auto picked = context_.arena.array<uint32_t>(selected.size());
+    const auto picked = context_.arena.room<uint32_t>(selected.size());
     const size_t count = profile.picker.plugin->pick(context_, selected, totals, picked);
     end_step(profile.picker.duration);
     if (notes_) notes_->turn = std::exchange(context_.notes->turn, {});
@@ -150,7 +150,7 @@ class Run {
     trace::Stage stage(context_.trace, "filter_endpoints", trace::Scope::kScheduling);
     stage.set("llm_d.epp.filter.candidate_endpoints", context_.candidates.size());
     name_request(stage);
-    auto selected = context_.arena.array<uint32_t>(context_.candidates.size());
+    auto selected = context_.arena.room<uint32_t>(context_.candidates.size());
     std::iota(selected.begin(), selected.end(), 0u);
     for (const auto& step : profile.filters) {
       if (selected.empty()) break;

@@ -98,7 +98,7 @@ class ApproxPrefixCacheProducer final : public schedule::Producer,
   }
 
   Result<schedule::Progress> produce(RequestContext& context) const override {
-    const auto matches = context.write(matches_);
+    const auto matches = context.write_all(matches_);
     if (matches.empty()) return schedule::Progress::kDone;
     const int64_t block_tokens = block_tokens_for(context.candidates[0].metrics);
     auto& chains = context.slot(chains_);
@@ -166,7 +166,7 @@ class ApproxPrefixCacheProducer final : public schedule::Producer,
 
   /// Matched blocks by candidate, summed over prompts.
   std::span<const uint32_t> look_up(RequestContext& context, std::span<const Chain> chains) const {
-    const auto slots = context.arena.array<uint32_t>(context.candidates.size());
+    const auto slots = context.arena.room<uint32_t>(context.candidates.size());
     for (size_t i = 0; i < slots.size(); ++i) slots[i] = context.candidates[i].endpoint->slot();
     const auto by_slot = context.arena.array<uint32_t>(std::ranges::max(slots) + 1);
     for (const auto& chain : chains) index_->index.match(chain, by_slot);

@@ -66,8 +66,8 @@ class InflightLoadProducer final : public schedule::Producer,
   }
 
   Result<schedule::Progress> produce(RequestContext& context) const override {
-    const auto load = context.write(load_);
-    const auto uncached = context.write(uncached_);
+    const auto load = context.write_all(load_);
+    const auto uncached = context.write_all(uncached_);
     const auto matches = context.read(matches_);
     const int64_t input = request_tokens(context);
     const int64_t output = output_tokens(context, input);

@@ -40,6 +40,13 @@ class Arena {
     return {first, n};
   }
 
+  /// The same, not initialised: the caller sets each before anybody reads it.
+  template <class T>
+  std::span<T> room(size_t n) {
+    static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+    return {static_cast<T*>(allocate(n * sizeof(T), alignof(T))), n};
+  }
+
   template <class T, class... Args>
   T* make(Args&&... args) {
     static_assert(std::is_trivially_destructible_v<T>);

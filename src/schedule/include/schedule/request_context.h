@@ -180,6 +180,14 @@ struct RequestContext {
     return {static_cast<T*>(at), candidates.size()};
   }
 
+  /// The same, not initialised: for a producer that sets every entry.
+  template <class T>
+  std::span<T> write_all(Produced<T> attribute) {
+    void*& at = columns[attribute.column];
+    if (!at) at = arena.room<T>(candidates.size()).data();
+    return {static_cast<T*>(at), candidates.size()};
+  }
+
   /// The request's value of an attribute; null when no producer set it.
   template <class T>
   const T* get(ConsumedValue<T> attribute) const {
