@@ -81,7 +81,7 @@ std::vector<std::pair<std::string, Ledger::Load>> Ledger::dump() const {
 
 void Ledger::on_added(const EndpointPtr& endpoint) {
   const MutexLock lock(state_->mutex);
-  if (find(*endpoint) != nullptr) return;
+  if (find(endpoint->slot(), endpoint->generation()) != nullptr) return;
   LedgerAccount* account = state_->take_account();
   account->generation.store(endpoint->generation());
   account->id = endpoint->id();
@@ -90,7 +90,7 @@ void Ledger::on_added(const EndpointPtr& endpoint) {
 
 void Ledger::on_removed(const EndpointPtr& endpoint) {
   const MutexLock lock(state_->mutex);
-  LedgerAccount* account = find(*endpoint);
+  LedgerAccount* account = find(endpoint->slot(), endpoint->generation());
   if (account == nullptr) return;
   by_slot_[endpoint->slot()].store(nullptr, std::memory_order_release);
   account->generation.store(0);

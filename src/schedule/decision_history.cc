@@ -131,9 +131,10 @@ void write_head(Writer& out, const RequestContext& c, const TryOutcome& outcome,
 void write_candidates(Writer& out, std::span<const Candidate> candidates, TimePoint now) {
   CandidateNote* note = out.counted<CandidateNote>(candidates.size());
   if (!note) return;
-  for (const auto& [endpoint, metrics] : candidates) {
+  for (const auto& candidate : candidates) {
+    const auto& metrics = candidate.metrics;
     const double age = metrics.ever_updated() ? seconds(now - metrics.updated) : -1;
-    *note++ = {.endpoint = endpoint,
+    *note++ = {.endpoint = candidate.endpoint,
                .waiting = narrow(metrics.waiting_queue_size),
                .running = narrow(metrics.running_requests_size),
                .kv_usage = static_cast<float>(metrics.kv_cache_usage),

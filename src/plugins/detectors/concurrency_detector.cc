@@ -75,7 +75,7 @@ class ConcurrencyDetector final : public schedule::SaturationDetector, public sc
     int64_t endpoints = 0;
     for (const auto& candidate : candidates) {
       if (candidate.endpoint == nullptr) continue;
-      const auto load = loads_->ledger.load(*candidate.endpoint);
+      const auto load = loads_->ledger.load(candidate.slot, candidate.generation);
       all.requests += load.requests;
       all.tokens += load.tokens;
       if (mode_ == Mode::kHybrid)

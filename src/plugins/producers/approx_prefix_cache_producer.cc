@@ -108,11 +108,13 @@ class ApproxPrefixCacheProducer final : public schedule::Producer,
     int64_t total = 0;
     for (const auto& chain : chains.of_prompts) total += static_cast<int64_t>(chain.size());
     const auto matched = look_up(context, chains.of_prompts);
-    for (size_t i = 0; i < matches.size(); ++i)
-      matches[i] = {.match_blocks = static_cast<double>(matched[i]),
+    for (size_t i = 0; i < matches.size(); ++i) {
+      const uint32_t blocks = matched[context.candidates[i].slot];
+      matches[i] = {.match_blocks = static_cast<double>(blocks),
                     .total_blocks = total,
                     .block_tokens = block_tokens,
-                    .cached_blocks = matched[i]};
+                    .cached_blocks = blocks};
+    }
     return schedule::Progress::kDone;
   }
 
@@ -164,14 +166,13 @@ class ApproxPrefixCacheProducer final : public schedule::Producer,
     return chains;
   }
 
-  /// Matched blocks by candidate, summed over prompts.
+  /// Matched blocks by slot, summed over prompts.
   std::span<const uint32_t> look_up(RequestContext& context, std::span<const Chain> chains) const {
-    const auto slots = context.arena.room<uint32_t>(context.candidates.size());
-    for (size_t i = 0; i < slots.size(); ++i) slots[i] = context.candidates[i].endpoint->slot();
-    const auto by_slot = context.arena.array<uint32_t>(std::ranges::max(slots) + 1);
-    for (const auto& chain : chains) index_->index.match(chain, by_slot);
-    for (auto& slot : slots) slot = by_slot[slot];
-    return slots;
+    uint32_t slots = 0;
+    for (const auto& candidate : context.candidates) slots = std::max(slots, candidate.slot + 1);
+    const auto matched = context.arena.array<uint32_t>(slots);
+    for (const auto& chain : chains) index_->index.match(chain, matched);
+    return matched;
   }
 
   /// The endpoint's cache in our blocks.
@@ -186,8 +187,8 @@ class ApproxPrefixCacheProducer final : public schedule::Producer,
   void commit(const RequestContext& context, const Chains& chains, uint16_t profile) const {
     if (profile >= context.results.size() || context.results[profile].targets.empty()) return;
     const auto& candidate = context.candidates[context.results[profile].targets[0]];
-    const kv::BlockOwner owner{.slot = candidate.endpoint->slot(),
-                               .generation = candidate.endpoint->generation(),
+    const kv::BlockOwner owner{.slot = candidate.slot,
+                               .generation = candidate.generation,
                                .capacity = capacity_for(candidate.metrics, chains.block_tokens)};
     for (const auto& chain : chains.of_prompts) index_->index.commit(owner, chain);
   }

@@ -152,9 +152,9 @@ class Windows {
   void open(const RequestContext& context, TimePoint end) LLMD_REQUIRES(mutex_) {
     auto window = std::make_shared<Window>();
     window->end = end;
-    for (const auto& [endpoint, metrics] : context.candidates)
-      window->replicas.push_back(
-          {endpoint->id(), endpoint->generation(), metrics.running_requests_size});
+    for (const auto& candidate : context.candidates)
+      window->replicas.push_back({candidate.endpoint->id(), candidate.generation,
+                                  candidate.metrics.running_requests_size});
     windows_[++last_] = std::move(window);
   }
 
@@ -232,7 +232,7 @@ class BurstPrefixCacheProducer final : public schedule::Producer {
     }
     const auto matches = context.write(matches_);
     for (size_t i = 0; i < matches.size(); ++i) {
-      const bool here = context.candidates[i].endpoint->generation() == *target;
+      const bool here = context.candidates[i].generation == *target;
       const int64_t blocks = here ? waiting.blocks : 0;
       matches[i] = {.match_blocks = static_cast<double>(blocks),
                     .total_blocks = waiting.blocks,

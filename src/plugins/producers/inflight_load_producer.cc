@@ -72,7 +72,8 @@ class InflightLoadProducer final : public schedule::Producer,
     const int64_t input = request_tokens(context);
     const int64_t output = output_tokens(context, input);
     for (size_t i = 0; i < load.size(); ++i) {
-      const auto now = state_->ledger.load(*context.candidates[i].endpoint);
+      const auto& candidate = context.candidates[i];
+      const auto now = state_->ledger.load(candidate.slot, candidate.generation);
       load[i] = {.tokens = now.tokens, .requests = now.requests};
     }
     if (matches.empty()) {

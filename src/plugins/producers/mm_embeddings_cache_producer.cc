@@ -162,8 +162,7 @@ class MmEmbeddingsCacheProducer final : public schedule::Producer, public schedu
     if (items.empty()) return schedule::Progress::kDone;
     const auto matches = context.write(matches_);
     uint32_t slots = 0;
-    for (const auto& candidate : context.candidates)
-      slots = std::max(slots, candidate.endpoint->slot() + 1);
+    for (const auto& candidate : context.candidates) slots = std::max(slots, candidate.slot + 1);
     for (auto& match : matches) match.total = static_cast<int64_t>(items.size());
     for (size_t m = 0; m < request::kModalities; ++m) {
       const auto of_kind = std::ranges::equal_range(items, m, {}, &Item::modality);

@@ -11,7 +11,7 @@ namespace {
 using schedule::RequestContext;
 
 kv::Holder holder(const schedule::Candidate& candidate) {
-  return {.slot = candidate.endpoint->slot(), .generation = candidate.endpoint->generation()};
+  return {.slot = candidate.slot, .generation = candidate.generation};
 }
 
 /// What is hashed with the tokens of a prompt. Most have nothing.

@@ -214,12 +214,12 @@ class PredictedLatencyProducer final : public schedule::Producer,
     const auto media = context.read(media_);
     const int64_t input = request_tokens(context);
     for (size_t i = 0; i < features.size(); ++i) {
-      const auto& [endpoint, metrics] = context.candidates[i];
+      const auto& metrics = context.candidates[i].metrics;
       features[i] = {.kv_cache_usage = std::clamp(metrics.kv_cache_usage, 0.0, 1.0),
                      .input_tokens = input,
                      .waiting_requests = metrics.waiting_queue_size,
                      .running_requests = metrics.running_requests_size,
-                     .role = role_of(*endpoint)};
+                     .role = role_of(*context.candidates[i].endpoint)};
       if (!matches.empty() && matches[i].total_blocks > 0)
         features[i].prefix_share = std::clamp(
             matches[i].match_blocks / static_cast<double>(matches[i].total_blocks), 0.0, 1.0);

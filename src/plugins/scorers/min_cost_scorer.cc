@@ -147,7 +147,8 @@ class MinCostScorer final : public schedule::Scorer,
   }
 
   double cost(const RequestContext& context, uint32_t i, const Averages& mean) const {
-    const auto& [endpoint, metrics] = context.candidates[i];
+    const auto& candidate = context.candidates[i];
+    const auto& metrics = candidate.metrics;
     const auto load = context.read(load_);
     const auto uncached = context.read(uncached_);
     double prefill = uncached.empty() ? 0 : static_cast<double>(uncached[i].tokens);
@@ -164,8 +165,8 @@ class MinCostScorer final : public schedule::Scorer,
       requests += others;
     }
     const double decode = params_.decode_token_cost * (requests * mean.output + mean.own_output);
-    const auto slowness = [&, e = endpoint](SpeedBook::Kind kind) {
-      return book_->slowness(kind, *e, mean.now, params_.fade);
+    const auto slowness = [&](SpeedBook::Kind kind) {
+      return book_->slowness(kind, *candidate.endpoint, mean.now, params_.fade);
     };
     return slowness(SpeedBook::kPrefill) * prefill + slowness(SpeedBook::kDecode) * decode;
   }

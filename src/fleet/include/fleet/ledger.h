@@ -71,12 +71,13 @@ class Ledger final : public MembershipListener {
 
   /// What is on the endpoint now; zero for one that is no longer in the fleet. Two loads with no
   /// lock between them, so requests and tokens may be a moment apart.
-  Load load(const Endpoint& endpoint) const {
-    const LedgerAccount* account = find(endpoint);
+  Load load(uint32_t slot, uint64_t generation) const {
+    const LedgerAccount* account = find(slot, generation);
     if (account == nullptr) return {};
     return {account->requests.load(std::memory_order_relaxed),
             account->tokens.load(std::memory_order_relaxed)};
   }
+  Load load(const Endpoint& endpoint) const { return load(endpoint.slot(), endpoint.generation()); }
 
   /// How often a counter would have become negative: each is a bug.
   uint64_t alarms() const { return alarms_.load(std::memory_order_relaxed); }
@@ -90,9 +91,9 @@ class Ledger final : public MembershipListener {
  private:
   struct State;
 
-  LedgerAccount* find(const Endpoint& endpoint) const {
-    LedgerAccount* account = by_slot_[endpoint.slot()].load(std::memory_order_acquire);
-    const bool current = account != nullptr && account->generation.load() == endpoint.generation();
+  LedgerAccount* find(uint32_t slot, uint64_t generation) const {
+    LedgerAccount* account = by_slot_[slot].load(std::memory_order_acquire);
+    const bool current = account != nullptr && account->generation.load() == generation;
     return current ? account : nullptr;
   }
   void take(std::atomic<int64_t>& counter, int64_t n);

@@ -45,8 +45,15 @@ struct RequestSlot {
   uint16_t index = UINT16_MAX;
 };
 
+/// An endpoint that may be chosen, with what plugins ask of all of them.
 struct Candidate {
+  Candidate() = default;
+  Candidate(fleet::Endpoint* e, const fleet::EndpointMetrics& m)
+      : endpoint(e), generation(e->generation()), slot(e->slot()), metrics(m) {}
+
   fleet::Endpoint* endpoint = nullptr;
+  uint64_t generation = 0;
+  uint32_t slot = 0;
   fleet::EndpointMetrics metrics;  // read once, so that every plugin of a decision sees the same
 };
 
