@@ -60,7 +60,7 @@ void BlockNodes::free(uint32_t number) {
   BlockNode& node = (*this)[number];
   node.key.store(0, std::memory_order_release);
   node.owners.store(0, std::memory_order_release);
-  node.link.store(0, std::memory_order_relaxed);
+  node.link.store(0, std::memory_order_release);
   node.engine_key = 0;
   free_[number / 64] |= uint64_t{1} << number % 64;
   ++free_count_;

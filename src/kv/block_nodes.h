@@ -13,13 +13,15 @@ namespace llmd::kv {
 /// again.
 struct BlockNode {
   static constexpr uint32_t kRecent = 1u << 31;
+  static constexpr uint32_t kEntry = 1u << 30;  // the table of request keys leads to it
 
   std::atomic<uint64_t> key;     // 0: free
   uint64_t engine_key;           // 0: none; the writer's
   std::atomic<uint32_t> owners;  // a set of OwnerSets
-  std::atomic<uint32_t> link;    // node of the block that was stored behind it, and kRecent
+  std::atomic<uint32_t> link;    // node of a block behind it, and the flags above
 
-  uint32_t successor() const { return link.load(std::memory_order_acquire) & ~kRecent; }
+  uint32_t successor() const { return link.load(std::memory_order_acquire) & (kEntry - 1); }
+  bool is_entry() const { return link.load(std::memory_order_relaxed) & kEntry; }
 };
 
 /// The nodes of an index part. Their memory is never given back and holds nodes for good, so
@@ -30,6 +32,8 @@ struct BlockNode {
 /// Threading: one writer; operator[] from any thread for numbers that a table or a link named.
 class BlockNodes {
  public:
+  static constexpr size_t kNodesMax = BlockNode::kEntry;
+
   explicit BlockNodes(size_t nodes_max);
   ~BlockNodes();
   BlockNodes(const BlockNodes&) = delete;

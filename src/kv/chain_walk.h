@@ -8,8 +8,8 @@
 
 namespace llmd::kv {
 
-/// Finds the nodes of a chain, one block after the other: by the links between nodes while the next
-/// one lies near, else by the table, for as many blocks at once as had to be looked for lately.
+/// Finds the nodes of a chain from its first block on: by the links between nodes, or else by the
+/// table of entries, for as many blocks at once as had to be looked for lately.
 /// Threading: one thread, inside an Epochs::Reader.
 class ChainWalk {
  public:
@@ -19,25 +19,25 @@ class ChainWalk {
   /// The node of chain[i]; 0: there is none. Requires: i counts up from 0.
   uint32_t find(size_t i) {
     const uint32_t linked = at_ == 0 ? 0 : nodes_[at_].successor();
-    if (linked - at_ - 1 < kNear && key_of(linked) == chain_[i]) {
-      __builtin_prefetch(&nodes_[linked] + kNodesAhead);
-      if (++linked_in_a_row_ >= kBatchMax) batch_ = 1;
-      return at_ = linked;
-    }
-    linked_in_a_row_ = 0;
-    if (i >= guessed_end_) guess(i);
-    const uint32_t guessed = guesses_[i - guessed_begin_];
-    return at_ = guessed == 0                   ? 0
-                 : key_of(guessed) == chain_[i] ? guessed
-                                                : part_.node_of(chain_[i]);
+    if (linked == 0 || key_of(linked) != chain_[i]) return at_ = enter(i);
+    __builtin_prefetch(&nodes_[linked] + kNodesAhead);
+    if (++linked_in_a_row_ >= kBatchMax) batch_ = 1;
+    return at_ = linked;
   }
 
  private:
   static constexpr size_t kBatchMax = 32;
-  static constexpr uint32_t kNear = 64;
   static constexpr size_t kNodesAhead = 12;
 
   uint64_t key_of(uint32_t node) const { return nodes_[node].key.load(std::memory_order_acquire); }
+
+  [[gnu::noinline]] uint32_t enter(size_t i) {
+    linked_in_a_row_ = 0;
+    if (i >= guessed_end_) guess(i);
+    const uint32_t guessed = guesses_[i - guessed_begin_];
+    if (guessed != 0 && key_of(guessed) == chain_[i]) return guessed;
+    return part_.entry_of(chain_[i]);  // what was guessed may have changed since
+  }
 
   /// Brings the tables' lines for the next blocks nearer, then their nodes.
   void guess(size_t i) {

@@ -14,7 +14,7 @@ namespace {
 
 /// The owners of a block; 0 when it is not there. The node may change hands meanwhile.
 uint32_t owners_of(const PrecisePart& part, uint32_t node, uint64_t key) {
-  for (; node != 0; node = part.node_of(key)) {
+  for (; node != 0; node = part.entry_of(key)) {
     const BlockNode& at = part.nodes()[node];
     const uint32_t owners = at.owners.load(std::memory_order_acquire);
     if (at.key.load(std::memory_order_relaxed) == key) return owners;
@@ -101,6 +101,19 @@ size_t PreciseIndex::remove(const Holder& holder, const Place& place,
   return copies;
 }
 
+size_t PreciseIndex::store_known(const Holder& holder, const Place& place,
+                                 std::span<const uint64_t> engine_keys) {
+  PrecisePart& part = part_of(holder);
+  std::vector<uint64_t> unknown_keys;
+  size_t stored = part.store_known(holder, place, engine_keys, unknown_keys);
+  for (const uint64_t unknown : unknown_keys) {
+    const auto keys = keys_of_others(part, unknown);
+    part.store({.holder = holder, .place = place, .keys = keys, .engine_keys = {}});
+    stored += keys.size();
+  }
+  return stored;
+}
+
 void PreciseIndex::remove_keys(const Holder& holder, const Place& place,
                                std::span<const uint64_t> keys) {
   part_of(holder).remove_keys(holder, place, keys);
@@ -115,13 +128,27 @@ void PreciseIndex::purge(const Holder& holder) {
 }
 
 std::optional<uint64_t> PreciseIndex::request_key(const Holder& holder, uint64_t engine_key) const {
-  const PrecisePart& own = part_of(holder);
-  if (const auto keys = own.request_keys(engine_key); !keys.empty()) return keys.back();
+  PrecisePart& own = part_of(holder);
+  auto keys = own.request_keys(engine_key);
+  if (keys.empty()) keys = keys_of_others(own, engine_key);
+  if (keys.empty()) return std::nullopt;
+  return keys.back();
+}
+
+/// What parts of other endpoints know an engine key as; `own` then finds its blocks by it.
+std::vector<uint64_t> PreciseIndex::keys_of_others(PrecisePart& own, uint64_t engine_key) const {
   for (const auto& part : parts_) {
     if (part.get() == &own) continue;
-    if (const auto keys = part->request_keys(engine_key); !keys.empty()) return keys.back();
+    auto keys = part->request_keys(engine_key);
+    if (keys.empty()) continue;
+    own.enter_all();
+    return keys;
   }
-  return std::nullopt;
+  return {};
+}
+
+void PreciseIndex::expect_keys_from_elsewhere(const Holder& holder) {
+  part_of(holder).enter_all();
 }
 
 size_t PreciseIndex::holdings_of(const Holder& holder) const {
@@ -132,7 +159,7 @@ std::vector<PreciseIndex::Held> PreciseIndex::holders_of(uint64_t key) const {
   std::vector<Held> out;
   const Epochs::Reader reader(*epochs_);
   for (const auto& part : parts_) {
-    const uint32_t owners = owners_of(*part, part->node_of(key), key);
+    const uint32_t owners = owners_of(*part, part->find_slowly(key), key);
     if (owners == 0) continue;
     for (const uint32_t holding : part->owners().read(owners))
       out.push_back(

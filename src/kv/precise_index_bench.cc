@@ -133,6 +133,7 @@ struct Stream {
           index.store({.holder = holder,
                        .place = kGpu,
                        .parent = op.parent,
+                       .parent_engine_key = op.parent == 0 ? 0 : engine_key_of(op.parent),
                        .keys = std::span(keys).subspan(op.at, op.count),
                        .engine_keys = std::span(engine_keys).subspan(op.at, op.count)});
           break;
@@ -297,8 +298,8 @@ class RandomChains {
                          .slot = static_cast<uint32_t>(rng_.below(kEndpoints)),
                          .count = 1 + static_cast<uint32_t>(rng_.below(31))};
     chains_.push_back(chain);
-    stream.store(chain.slot, add_keys(stream, chain), chain.count,
-                 stream.keys.size() - chain.count);
+    const size_t at = add_keys(stream, chain);
+    stream.store(chain.slot, at, chain.count, at);
   }
   void remove_chain(Stream& stream) {
     Chain& chain = chains_[rng_.below(chains_.size())];
@@ -474,6 +475,7 @@ void match_beside_writer(benchmark::State& state) {
           index.store({.holder = all[op.slot],
                        .place = kGpu,
                        .parent = op.parent,
+                       .parent_engine_key = op.parent == 0 ? 0 : engine_key_of(op.parent),
                        .keys = std::span(more.keys).subspan(op.at, op.count),
                        .engine_keys = std::span(more.engine_keys).subspan(op.at, op.count)});
         else

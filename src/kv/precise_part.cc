@@ -40,7 +40,8 @@ PrecisePart::PrecisePart(Epochs& epochs, const PreciseIndexOptions& options,
                          const HashSecret& secret)
     : epochs_(epochs),
       secret_(secret),
-      blocks_max_(std::max<size_t>(options.blocks_max / options.parts, 1)),
+      blocks_max_(
+          std::clamp<size_t>(options.blocks_max / options.parts, 1, BlockNodes::kNodesMax / 2)),
       bytes_max_(options.bytes_max / options.parts),
       nodes_(blocks_max_),
       by_key_(epochs),
@@ -87,7 +88,10 @@ void PrecisePart::store(const BlockRun& run) {
     Endpoint* endpoint = present(run.holder);
     if (endpoint == nullptr) return;
     reclaim();
-    if (at == 0 && run.parent != 0) previous = node_of(run.parent);
+    if (at == 0)
+      previous = node_before(0, run.parent, run.parent_engine_key);
+    else
+      previous = node_before(previous, run.keys[at - 1], one_to_one ? run.engine_keys[at - 1] : 0);
     previous = store_slice(
         {endpoint, who, run.count_again}, run.keys.subspan(at, count),
         one_to_one ? run.engine_keys.subspan(at, count) : run.engine_keys.first(0), previous);
@@ -99,69 +103,166 @@ void PrecisePart::store(const BlockRun& run) {
   map_aliases(run.keys, run.engine_keys);
 }
 
+/// The node of a block that others are going to stand behind; 0: there is none. `was` had it when
+/// the mutex was held before.
+uint32_t PrecisePart::node_before(uint32_t was, uint64_t key, uint64_t engine_key) {
+  if (key == 0) return 0;
+  if (was != 0 && key_of(was) == key) return was;
+  if (engine_key != 0) {
+    const uint32_t number = node_with(engine_key, hash_of(engine_key));
+    if (number != 0 && key_of(number) == key) return number;
+  } else if (entry_of(key) == 0) {
+    enter_every();
+  }
+  return entry_of(key);
+}
+
 /// Returns the node of the last block.
 uint32_t PrecisePart::store_slice(const Writer& writer, std::span<const uint64_t> keys,
                                   std::span<const uint64_t> engine_keys, uint32_t previous) {
   const bool map = !engine_keys.empty();
-  uint64_t hashes[kAhead];
-  uint64_t engine_hashes[kAhead];
+  Stored ahead[kAhead];
   for (size_t next = 0; next < keys.size() + kAhead; ++next) {
-    const size_t place = next % kAhead;
-    if (next >= kAhead && keys[next - kAhead] != 0) {
-      const size_t i = next - kAhead;
-      previous = store_one(writer, keys[i], hashes[place], previous);
-      if (map) map_engine_key(previous, engine_keys[i], engine_hashes[place]);
+    Stored& block = ahead[next % kAhead];
+    if (next >= kAhead) {
+      previous = block.key == 0 ? 0 : store_one(writer, block, previous);
     }
     if (next >= keys.size()) continue;
-    by_key_.prefetch(hashes[place] = hash_of(keys[next]));
-    if (map) by_engine_key_.prefetch(engine_hashes[place] = hash_of(engine_keys[next]));
+    block = {.key = keys[next], .hash = hash_of(keys[next])};
+    by_key_.prefetch(block.hash);
+    if (!map) continue;
+    block.engine_key = engine_keys[next];
+    block.engine_hash = hash_of(block.engine_key);
+    by_engine_key_.prefetch(block.engine_hash);
   }
   return previous;
 }
 
-uint32_t PrecisePart::store_one(const Writer& writer, uint64_t key, uint64_t hash,
-                                uint32_t previous) {
-  uint32_t number = previous == 0 ? 0 : nodes_[previous].successor();
-  if (number == 0 || nodes_[number].key.load(std::memory_order_relaxed) != key)
-    number = by_key_.find(hash, [&](uint32_t other) {
-      return nodes_[other].key.load(std::memory_order_relaxed) == key;
-    });
-  Endpoint& endpoint = *writer.endpoint;
-  if (number == 0) {
-    number = create(key, hash, owners_.add(0, writer.who, writer.count_again));
-    ++endpoint.holdings;
-    ++holdings_;
-    note_run(endpoint, number);
-  } else {
-    BlockNode& node = nodes_[number];
-    const uint32_t before = node.owners.load(std::memory_order_relaxed);
-    const uint32_t after = owners_.add(before, writer.who, writer.count_again);
-    if (after != before) {
-      const bool is_new = owners_.size_of(after) != owners_.size_of(before);
-      node.owners.store(after, std::memory_order_release);
-      if (before == 0) --unowned_;
-      if (is_new) {
-        ++endpoint.holdings;
-        ++holdings_;
-        note_run(endpoint, number);
-      }
-    }
-    node.link.store(node.successor() | BlockNode::kRecent, std::memory_order_release);
+/// Returns the block's node.
+uint32_t PrecisePart::store_one(const Writer& writer, const Stored& block, uint32_t previous) {
+  uint32_t number = linked_from(previous, block.key);
+  if (number != 0 && nodes_[number].engine_key == block.engine_key) {
+    hold(writer, number);
+    return number;
   }
-  if (previous != 0 && nodes_[previous].successor() != number)
-    nodes_[previous].link.store(number | BlockNode::kRecent, std::memory_order_release);
+  uint32_t mapped = block.engine_key == 0 ? 0 : node_with(block.engine_key, block.engine_hash);
+  if (number == 0)
+    number = mapped != 0 && key_of(mapped) == block.key ? mapped : entry_of(block.key, block.hash);
+  if (number == 0) {
+    number = create(block, previous, owners_.add(0, writer.who, writer.count_again));
+    ++writer.endpoint->holdings;
+    ++holdings_;
+    note_run(*writer.endpoint, number);
+    if (mapped != 0) mapped = node_with(block.engine_key, block.engine_hash);  // if not evicted
+  } else {
+    hold(writer, number);
+    link(previous, number);
+  }
+  if (block.engine_key != 0 && mapped != number) map_engine_key(number, block, mapped);
   return number;
 }
 
-uint32_t PrecisePart::create(uint64_t key, uint64_t hash, uint32_t owners) {
+void PrecisePart::hold(const Writer& writer, uint32_t number) {
+  BlockNode& node = nodes_[number];
+  const uint32_t before = node.owners.load(std::memory_order_relaxed);
+  const uint32_t after = owners_.add(before, writer.who, writer.count_again);
+  if (after != before) {
+    node.owners.store(after, std::memory_order_release);
+    if (before == 0) --unowned_;
+    if (owners_.size_of(after) != owners_.size_of(before)) {
+      ++writer.endpoint->holdings;
+      ++holdings_;
+      note_run(*writer.endpoint, number);
+    }
+  }
+  node.link.store(node.link.load(std::memory_order_relaxed) | BlockNode::kRecent,
+                  std::memory_order_release);
+}
+
+uint32_t PrecisePart::create(const Stored& block, uint32_t previous, uint32_t owners) {
   while (nodes_.used() >= blocks_limit_) evict_one();
   const uint32_t number = nodes_.allocate(may_grow(BlockNodes::kGrowth));
   BlockNode& node = nodes_[number];
   node.owners.store(owners, std::memory_order_release);
   node.link.store(BlockNode::kRecent, std::memory_order_release);
-  node.key.store(key, std::memory_order_release);
-  by_key_.insert(hash, number, KeyHash{*this}, may_grow(by_key_.growth(hash)));
+  node.key.store(block.key, std::memory_order_release);
+  const bool linked = link(previous, number);
+  if (!linked || block.engine_key == 0 || all_entered_) enter(number);
   return number;
+}
+
+/// Whether the link of the block before leads to the node now; it does not if another block needs
+/// it, or if that block had to make room.
+bool PrecisePart::link(uint32_t previous, uint32_t number) {
+  if (previous == 0 || previous == number || key_of(previous) == 0) return false;
+  BlockNode& before = nodes_[previous];
+  const uint32_t next = before.successor();
+  if (next == number) return true;
+  if (next != 0 && key_of(next) != 0 && !nodes_[next].is_entry()) return false;
+  const uint32_t flags = before.link.load(std::memory_order_relaxed) & BlockNode::kEntry;
+  before.link.store(number | flags | BlockNode::kRecent, std::memory_order_release);
+  return true;
+}
+
+void PrecisePart::enter(uint32_t number) {
+  BlockNode& node = nodes_[number];
+  if (node.is_entry()) return;
+  const uint64_t hash = hash_of(key_of(number));
+  by_key_.insert(hash, number, KeyHash{*this}, may_grow(by_key_.growth(hash)));
+  node.link.store(node.link.load(std::memory_order_relaxed) | BlockNode::kEntry,
+                  std::memory_order_release);
+}
+
+void PrecisePart::enter_every() {
+  if (std::exchange(all_entered_, true)) return;
+  for (uint32_t number = 1; number < nodes_.end(); ++number)
+    if (key_of(number) != 0) enter(number);
+}
+
+void PrecisePart::enter_all() {
+  const MutexLock lock(mutex_);
+  enter_every();
+}
+
+size_t PrecisePart::store_known(const Holder& holder, const Place& place,
+                                std::span<const uint64_t> engine_keys,
+                                std::vector<uint64_t>& unknown) {
+  const uint32_t who = Holding::who(holder.slot, code_of(place));
+  size_t stored = 0;
+  uint32_t before = 0;  // several engine blocks may be one here
+  for (size_t at = 0; at < engine_keys.size(); at += kSlice) {
+    const auto slice = engine_keys.subspan(at, std::min(kSlice, engine_keys.size() - at));
+    const MutexLock lock(mutex_);
+    Endpoint* endpoint = present(holder);
+    if (endpoint == nullptr) return stored;
+    reclaim();
+    const auto store_keys = [&](std::span<const uint64_t> keys) {
+      mutex_.assume_held();
+      for (const uint64_t key : keys) {
+        const uint32_t found = entry_of(key);
+        if (found != 0 && found == before) continue;
+        before = store_one({endpoint, who}, {.key = key, .hash = hash_of(key)}, 0);
+        ++stored;
+      }
+    };
+    for (const uint64_t key : slice) by_engine_key_.prefetch(hash_of(key));
+    for (const uint64_t key : slice) {
+      if (const uint32_t number = node_with(key, hash_of(key)); number != 0) {
+        if (number == before) continue;
+        hold({endpoint, who}, before = number);
+        ++stored;
+      } else if (const auto alias = aliases_.find(key); alias != aliases_.end()) {
+        store_keys({&alias->second, 1});
+      } else if (const auto span = spans_.find(key); span != spans_.end()) {
+        store_keys(span->second);
+      } else {
+        unknown.push_back(key);
+      }
+    }
+    keep_runs_short(*endpoint, holder.slot);
+    keep_within_bytes(slice.size());
+  }
+  return stored;
 }
 
 void PrecisePart::note_run(Endpoint& endpoint, uint32_t node) {
@@ -196,16 +297,17 @@ void PrecisePart::keep_runs_short(Endpoint& endpoint, uint32_t slot) {
 
 // ---- engine keys
 
-void PrecisePart::map_engine_key(uint32_t number, uint64_t engine_key, uint64_t hash) {
+/// `mapped`: the node that has the engine key now; 0: none.
+void PrecisePart::map_engine_key(uint32_t number, const Stored& block, uint32_t mapped) {
   BlockNode& node = nodes_[number];
-  if (node.engine_key == engine_key || engine_key == 0) return;
-  forget_engine_key(engine_key, hash);
+  forget_engine_key(block.engine_key, block.engine_hash, mapped);
   if (node.engine_key == 0) {
-    node.engine_key = engine_key;
-    by_engine_key_.insert(hash, number, EngineKeyHash{*this},
-                          may_grow(by_engine_key_.growth(hash)));
+    node.engine_key = block.engine_key;
+    by_engine_key_.insert(block.engine_hash, number, EngineKeyHash{*this},
+                          may_grow(by_engine_key_.growth(block.engine_hash)));
   } else {
-    aliases_[engine_key] = node.key.load(std::memory_order_relaxed);
+    enter_every();
+    aliases_[block.engine_key] = block.key;
     sweep_aliases();
   }
 }
@@ -213,7 +315,11 @@ void PrecisePart::map_engine_key(uint32_t number, uint64_t engine_key, uint64_t 
 /// Spec 05 §3.2, for sizes that differ.
 void PrecisePart::map_aliases(std::span<const uint64_t> keys,
                               std::span<const uint64_t> engine_keys) {
-  for (const uint64_t engine_key : engine_keys) forget_engine_key(engine_key, hash_of(engine_key));
+  enter_every();
+  for (const uint64_t engine_key : engine_keys) {
+    const uint64_t hash = hash_of(engine_key);
+    forget_engine_key(engine_key, hash, node_with(engine_key, hash));
+  }
   if (engine_keys.size() > keys.size()) {
     for (size_t i = 0; i < engine_keys.size(); ++i)
       aliases_[engine_keys[i]] = keys[i * keys.size() / engine_keys.size()];
@@ -225,14 +331,14 @@ void PrecisePart::map_aliases(std::span<const uint64_t> keys,
   sweep_aliases();
 }
 
-void PrecisePart::forget_engine_key(uint64_t engine_key, uint64_t hash) {
-  const uint32_t number = by_engine_key_.find(
-      hash, [&](uint32_t other) { return nodes_[other].engine_key == engine_key; });
+void PrecisePart::forget_engine_key(uint64_t engine_key, uint64_t hash, uint32_t number) {
   if (number != 0) {
-    BlockNode& node = nodes_[number];
     by_engine_key_.erase(hash, number);
-    node.engine_key = 0;
-    if (node.owners.load(std::memory_order_relaxed) == 0) free_node(number);
+    nodes_[number].engine_key = 0;
+    if (nodes_[number].owners.load(std::memory_order_relaxed) == 0)
+      free_node(number);
+    else
+      enter(number);
   }
   if (!aliases_.empty()) aliases_.erase(engine_key);
   if (spans_.empty()) return;
@@ -245,7 +351,7 @@ void PrecisePart::forget_engine_key(uint64_t engine_key, uint64_t hash) {
 /// Drops those whose blocks are gone, whenever they have become twice as many.
 void PrecisePart::sweep_aliases() {
   if (aliases_.size() + span_keys_ < sweep_at_) return;
-  const auto gone = [&](uint64_t key) { return node_of(key) == 0; };
+  const auto gone = [&](uint64_t key) { return entry_of(key) == 0; };
   boost::unordered::erase_if(aliases_, [&](const auto& alias) { return gone(alias.second); });
   boost::unordered::erase_if(spans_, [&](const auto& span) {
     mutex_.assume_held();
@@ -258,13 +364,19 @@ void PrecisePart::sweep_aliases() {
 
 std::vector<uint64_t> PrecisePart::request_keys(uint64_t engine_key) const {
   const MutexLock lock(mutex_);
-  if (const uint32_t number = by_engine_key_.find(hash_of(engine_key), [&](uint32_t other) {
-        return nodes_[other].engine_key == engine_key;
-      }))
-    return {nodes_[number].key.load(std::memory_order_relaxed)};
+  if (const uint32_t number = node_with(engine_key, hash_of(engine_key)); number != 0)
+    return {key_of(number)};
   if (const auto alias = aliases_.find(engine_key); alias != aliases_.end()) return {alias->second};
   if (const auto span = spans_.find(engine_key); span != spans_.end()) return span->second;
   return {};
+}
+
+uint32_t PrecisePart::find_slowly(uint64_t key) const {
+  if (const uint32_t number = entry_of(key); number != 0 || key == 0) return number;
+  const MutexLock lock(mutex_);
+  for (uint32_t number = 1; number < nodes_.end(); ++number)
+    if (key_of(number) == key) return number;
+  return 0;
 }
 
 // ---- removing
@@ -300,8 +412,8 @@ void PrecisePart::remove_slice(const Writer& writer, std::span<const uint64_t> e
     if (at < count) by_engine_key_.prefetch(hashes[at] = hash_of(engine_keys[at]));
     if (const size_t i = at - kStep; i < count)
       __builtin_prefetch(&nodes_[guesses[i] = by_engine_key_.guess(hashes[i])]);
-    if (const size_t i = at - 2 * kStep; i < count)
-      prefetch(nodes_[guesses[i]].key.load(std::memory_order_relaxed));
+    if (const size_t i = at - 2 * kStep; i < count && nodes_[guesses[i]].is_entry())
+      prefetch(key_of(guesses[i]));
     const size_t i = at - 3 * kStep;
     if (i >= count) continue;
     const auto is_it = [&](uint32_t other) { return nodes_[other].engine_key == engine_keys[i]; };
@@ -317,7 +429,7 @@ void PrecisePart::remove_slice(const Writer& writer, std::span<const uint64_t> e
 bool PrecisePart::remove_alias(const Writer& writer, uint64_t engine_key) {
   const auto take_key = [&](uint64_t key) {
     mutex_.assume_held();
-    const uint32_t number = node_of(key);
+    const uint32_t number = entry_of(key);
     return number == 0 || take(writer, number, false);
   };
   if (const auto alias = aliases_.find(engine_key); alias != aliases_.end()) {
@@ -339,15 +451,19 @@ bool PrecisePart::remove_alias(const Writer& writer, uint64_t engine_key) {
 void PrecisePart::remove_keys(const Holder& holder, const Place& place,
                               std::span<const uint64_t> keys) {
   const uint32_t who = Holding::who(holder.slot, code_of(place));
+  uint32_t previous = 0;
   for (size_t at = 0; at < keys.size(); at += kSlice) {
     const MutexLock lock(mutex_);
     Endpoint* endpoint = present(holder);
     if (endpoint == nullptr) return;
     reclaim();
     const auto slice = keys.subspan(at, std::min(kSlice, keys.size() - at));
-    for (const uint64_t key : slice) prefetch(key);
-    for (const uint64_t key : slice)
-      if (const uint32_t number = node_of(key); number != 0) take({endpoint, who}, number, false);
+    uint32_t numbers[kSlice];
+    for (size_t i = 0; i < slice.size(); ++i) numbers[i] = previous = find(slice[i], previous);
+    // The last first: a block whose predecessor goes must be entered.
+    for (size_t i = slice.size(); i-- > 0;)
+      if (numbers[i] != 0 && key_of(numbers[i]) == slice[i])
+        take({endpoint, who}, numbers[i], false);
     keep_runs_short(*endpoint, holder.slot);
   }
 }
@@ -387,7 +503,8 @@ void PrecisePart::vacate(uint32_t number, bool forget) {
 /// Requires: it has no owner and is counted in unowned_.
 void PrecisePart::free_node(uint32_t number) {
   const BlockNode& node = nodes_[number];
-  by_key_.erase(hash_of(node.key.load(std::memory_order_relaxed)), number);
+  if (const uint32_t next = node.successor(); next != 0 && key_of(next) != 0) enter(next);
+  if (node.is_entry()) by_key_.erase(hash_of(key_of(number)), number);
   if (node.engine_key != 0) by_engine_key_.erase(hash_of(node.engine_key), number);
   nodes_.free(number);
   --unowned_;
@@ -403,8 +520,10 @@ void PrecisePart::clear(const Holder& holder, bool for_good) {
 }
 
 void PrecisePart::clear_holdings(Endpoint& endpoint, uint32_t slot) {
-  for (const Run& run : endpoint.runs) {
-    for (uint32_t number = run.first; number < run.first + run.count; ++number) {
+  // The last first: a block whose predecessor goes must be entered.
+  for (size_t i = endpoint.runs.size(); i-- > 0;) {
+    const Run run = endpoint.runs[i];
+    for (uint32_t number = run.first + run.count; number-- > run.first;) {
       BlockNode& node = nodes_[number];
       const uint32_t before = node.owners.load(std::memory_order_relaxed);
       if (before == 0) continue;
@@ -481,6 +600,7 @@ void PrecisePart::add_stats(PreciseIndexStats& stats) const {
   const MutexLock lock(mutex_);
   stats.blocks += nodes_.used() - unowned_;
   stats.remembered += unowned_;
+  stats.entries += by_key_.size();
   stats.holdings += holdings_;
   stats.bytes += bytes();
   stats.evicted += evicted_;

@@ -26,6 +26,9 @@ class PrecisePart {
   ~PrecisePart();
 
   void store(const BlockRun& run);
+  /// Returns how many blocks; the engine keys that are not known here come behind `unknown`.
+  size_t store_known(const Holder& holder, const Place& place,
+                     std::span<const uint64_t> engine_keys, std::vector<uint64_t>& unknown);
   struct Removal {
     std::vector<uint64_t> unknown;  // keys
     size_t copies = 0;              // blocks of which only a copy went
@@ -33,6 +36,9 @@ class PrecisePart {
   Removal remove(const Holder& holder, const Place& place, std::span<const uint64_t> engine_keys);
   void remove_keys(const Holder& holder, const Place& place, std::span<const uint64_t> keys);
   void clear(const Holder& holder, bool for_good);
+  /// From now on every block is found by its request key alone. Cost: once, in proportion to the
+  /// blocks.
+  void enter_all();
   /// The request keys of an engine key, in the order of their chain; none: unknown.
   std::vector<uint64_t> request_keys(uint64_t engine_key) const;
   size_t holdings_of(const Holder& holder) const;
@@ -41,13 +47,11 @@ class PrecisePart {
 
   // For readers.
   void prefetch(uint64_t key) const { by_key_.prefetch(hash_of(key)); }
-  /// A node that may be the key's; 0: surely none.
+  /// An entry that may be the key's; 0: surely none.
   uint32_t guess(uint64_t key) const { return by_key_.guess(hash_of(key)); }
-  uint32_t node_of(uint64_t key) const {
-    return by_key_.find(hash_of(key), [&](uint32_t number) {
-      return nodes_[number].key.load(std::memory_order_acquire) == key;
-    });
-  }
+  uint32_t entry_of(uint64_t key) const { return entry_of(key, hash_of(key)); }
+  /// By looking at all nodes if it is no entry, for debug pages.
+  uint32_t find_slowly(uint64_t key) const;
   const BlockNodes& nodes() const { return nodes_; }
   const OwnerSets& owners() const { return owners_; }
   /// 0: nothing is known of the slot.
@@ -74,8 +78,33 @@ class PrecisePart {
     uint32_t who;
     bool count_again = true;
   };
+  struct Stored {
+    uint64_t key;
+    uint64_t hash;
+    uint64_t engine_key;  // 0: none
+    uint64_t engine_hash;
+  };
 
   uint64_t hash_of(uint64_t key) const { return keyed_hash(key, secret_); }
+  uint64_t key_of(uint32_t number) const {
+    return nodes_[number].key.load(std::memory_order_acquire);
+  }
+  uint32_t entry_of(uint64_t key, uint64_t hash) const {
+    return by_key_.find(hash, [&](uint32_t number) { return key_of(number) == key; });
+  }
+  /// 0: the link of the block before leads to another one.
+  uint32_t linked_from(uint32_t previous, uint64_t key) const {
+    const uint32_t next = previous == 0 ? 0 : nodes_[previous].successor();
+    return next != 0 && key_of(next) == key ? next : 0;
+  }
+  uint32_t find(uint64_t key, uint32_t previous) const {
+    const uint32_t linked = linked_from(previous, key);
+    return linked != 0 ? linked : entry_of(key);
+  }
+  uint32_t node_with(uint64_t engine_key, uint64_t hash) const {
+    return by_engine_key_.find(
+        hash, [&](uint32_t number) { return nodes_[number].engine_key == engine_key; });
+  }
   struct KeyHash;
   struct EngineKeyHash;
 
@@ -86,15 +115,20 @@ class PrecisePart {
   uint32_t store_slice(const Writer& writer, std::span<const uint64_t> keys,
                        std::span<const uint64_t> engine_keys, uint32_t previous)
       LLMD_REQUIRES(mutex_);
-  uint32_t store_one(const Writer& writer, uint64_t key, uint64_t hash, uint32_t previous)
+  uint32_t store_one(const Writer& writer, const Stored& block, uint32_t previous)
       LLMD_REQUIRES(mutex_);
-  uint32_t create(uint64_t key, uint64_t hash, uint32_t owners) LLMD_REQUIRES(mutex_);
+  uint32_t node_before(uint32_t was, uint64_t key, uint64_t engine_key) LLMD_REQUIRES(mutex_);
+  uint32_t create(const Stored& block, uint32_t previous, uint32_t owners) LLMD_REQUIRES(mutex_);
+  void hold(const Writer& writer, uint32_t number) LLMD_REQUIRES(mutex_);
+  bool link(uint32_t previous, uint32_t number) LLMD_REQUIRES(mutex_);
+  void enter(uint32_t number) LLMD_REQUIRES(mutex_);
+  void enter_every() LLMD_REQUIRES(mutex_);
   void note_run(Endpoint& endpoint, uint32_t node) LLMD_REQUIRES(mutex_);
   void keep_runs_short(Endpoint& endpoint, uint32_t slot) LLMD_REQUIRES(mutex_);
-  void map_engine_key(uint32_t node, uint64_t engine_key, uint64_t hash) LLMD_REQUIRES(mutex_);
+  void map_engine_key(uint32_t node, const Stored& block, uint32_t mapped) LLMD_REQUIRES(mutex_);
   void map_aliases(std::span<const uint64_t> keys, std::span<const uint64_t> engine_keys)
       LLMD_REQUIRES(mutex_);
-  void forget_engine_key(uint64_t engine_key, uint64_t hash) LLMD_REQUIRES(mutex_);
+  void forget_engine_key(uint64_t engine_key, uint64_t hash, uint32_t number) LLMD_REQUIRES(mutex_);
   void sweep_aliases() LLMD_REQUIRES(mutex_);
 
   void remove_slice(const Writer& writer, std::span<const uint64_t> engine_keys,
@@ -120,7 +154,7 @@ class PrecisePart {
 
   mutable Mutex mutex_;  // of writers, and of what has no reader
   BlockNodes nodes_;
-  BlockTable by_key_;
+  BlockTable by_key_;  // of entries
   BlockTable by_engine_key_;
   OwnerSets owners_;
   std::array<std::atomic<Endpoint*>, limits::kEndpointsMax> endpoints_{};
@@ -132,6 +166,7 @@ class PrecisePart {
   size_t sweep_at_ LLMD_GUARDED_BY(mutex_);
   size_t span_keys_ LLMD_GUARDED_BY(mutex_) = 0;
 
+  bool all_entered_ LLMD_GUARDED_BY(mutex_) = false;
   std::deque<uint32_t> remembered_ LLMD_GUARDED_BY(mutex_);  // nodes that had no owner once
   size_t blocks_limit_ LLMD_GUARDED_BY(mutex_);  // below blocks_max while the memory is used up
   uint32_t hand_ LLMD_GUARDED_BY(mutex_) = 0;    // the node that was last looked at for eviction

@@ -1,5 +1,7 @@
 #include "precise_part.h"
 
+#include <boost/unordered/unordered_flat_set.hpp>
+
 namespace llmd::kv {
 
 std::string PrecisePart::check() const {
@@ -26,16 +28,24 @@ std::string PrecisePart::check_nodes(boost::unordered_flat_map<uint32_t, size_t>
   size_t used = 0;
   size_t unowned = 0;
   size_t with_engine_key = 0;
+  size_t entries = 0;
+  std::vector<bool> linked(nodes_.end());
+  boost::unordered_flat_set<uint64_t> keys;
+  for (uint32_t number = 1; number < nodes_.end(); ++number)
+    if (nodes_[number].key.load() != 0) linked[nodes_[number].successor()] = true;
   for (uint32_t number = 1; number < nodes_.end(); ++number) {
     const BlockNode& node = nodes_[number];
     const uint64_t key = node.key.load();
     if ((key == 0) != nodes_.is_free(number)) return "a free bit is wrong";
-    const int expected = key == 0 ? 0 : node.engine_key == 0 ? 1 : 3;
+    const int expected = (node.is_entry() ? 1 : 0) + (node.engine_key != 0 ? 2 : 0);
     if (in_tables[number] != expected) return "a node is in the wrong tables";
     if (key == 0) continue;
     ++used;
     with_engine_key += node.engine_key != 0;
-    if (node_of(key) != number) return "a key has two nodes";
+    entries += node.is_entry();
+    if (!keys.insert(key).second) return "a key has two nodes";
+    if (!node.is_entry() && (all_entered_ || node.engine_key == 0 || !linked[number]))
+      return "a node is not found by its key";
     const uint32_t owners = node.owners.load();
     if (owners == 0) {
       ++unowned;
@@ -48,7 +58,9 @@ std::string PrecisePart::check_nodes(boost::unordered_flat_map<uint32_t, size_t>
       ++holdings[Holding::slot(holding)];
     }
   }
-  if (used != nodes_.used() || used != by_key_.size()) return "used nodes are miscounted";
+  if (used != nodes_.used() || entries != by_key_.size()) return "used nodes are miscounted";
+  if (!all_entered_ && (!aliases_.empty() || !spans_.empty()))
+    return "a block that another engine key stands for may not be found";
   if (with_engine_key != by_engine_key_.size()) return "engine keys are miscounted";
   if (unowned != unowned_ || unowned > remembered_.size() || unowned > kRememberedMax)
     return "nodes without owner are miscounted";

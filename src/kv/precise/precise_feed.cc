@@ -81,9 +81,11 @@ class PreciseFeed::View {
  private:
   /// The engine blocks of an event and what comes before them in their index block.
   struct Span {
-    uint64_t parent = 0;
-    size_t carried = 0;       // tokens from before
-    size_t block_tokens = 0;  // of an engine block; 0: unknown
+    uint64_t parent = 0;             // what the first block's key is made from
+    uint64_t before = 0;             // the same, unless it is a root
+    uint64_t before_engine_key = 0;  // 0: it ends within an engine block
+    size_t carried = 0;              // tokens from before
+    size_t block_tokens = 0;         // of an engine block; 0: unknown
     std::span<const uint32_t> tokens;
     std::span<const uint64_t> engine_keys;
     size_t carried_keys = 0;
@@ -141,7 +143,7 @@ class PreciseFeed::View {
 
   void remove(const Event& event) {
     engine_keys_.clear();
-    for (const uint64_t block : event.blocks) engine_keys_.push_back(engine_key(block));
+    note_engine_keys(event);
     const size_t all = event.blocks.size();
     const size_t copies = feed_.index_.remove(*holder_, place_of(event), engine_keys_);
     if (auto* const index = feed_.metrics_.index) index->removed(all);
@@ -151,16 +153,9 @@ class PreciseFeed::View {
 
   /// Blocks without their tokens: known ones are in a further medium.
   void move(const Event& event) {
-    request_keys_.clear();
-    for (const uint64_t block : event.blocks) {
-      const auto key = feed_.index_.request_key(*holder_, engine_key(block));
-      if (key && (request_keys_.empty() || request_keys_.back() != *key))
-        request_keys_.push_back(*key);
-    }
-    if (request_keys_.empty()) return;
-    feed_.index_.store(
-        {.holder = *holder_, .place = place_of(event), .keys = request_keys_, .engine_keys = {}});
-    count_stored();
+    engine_keys_.clear();
+    note_engine_keys(event);
+    count_stored(feed_.index_.store_known(*holder_, place_of(event), engine_keys_));
   }
 
   void store(const Event& event) {
@@ -180,15 +175,21 @@ class PreciseFeed::View {
     if (blocks != 0)
       feed_.index_.store({.holder = *holder_,
                           .place = place_of(event),
-                          .parent = span->parent,
+                          .parent = span->before,
+                          .parent_engine_key = span->before_engine_key,
                           .keys = request_keys_,
                           .engine_keys = span->engine_keys.first(used)});
-    count_stored();
+    count_stored(request_keys_.size());
     keep_partials(*span);
   }
 
-  void count_stored() const {
-    if (auto* const index = feed_.metrics_.index) index->stored(request_keys_.size());
+  /// Behind those that are there.
+  void note_engine_keys(const Event& event) {
+    for (const uint64_t block : event.blocks) engine_keys_.push_back(engine_key(block));
+  }
+
+  void count_stored(size_t blocks) const {
+    if (auto* const index = feed_.metrics_.index; index) index->stored(blocks);
   }
 
   /// Where the event's blocks go on; nothing when their parent is not known.
@@ -203,16 +204,17 @@ class PreciseFeed::View {
     } else {
       const auto parent = feed_.index_.request_key(*holder_, engine_key(event.parent));
       if (!parent) return std::nullopt;
-      span.parent = *parent;
+      span.parent = span.before = *parent;
+      span.before_engine_key = engine_key(event.parent);
     }
-    for (const uint64_t block : event.blocks) engine_keys_.push_back(engine_key(block));
+    note_engine_keys(event);
     span.engine_keys = engine_keys_;
     return span;
   }
 
   void carry(const PartialBlocks::Ref& before, const Event& event, Span& span) {
     carried_ = before.block;
-    span.parent = carried_->parent;
+    span.parent = span.before = carried_->parent;
     span.carried = before.tokens;
     span.carried_keys = before.engine_keys;
     if (span.carried_keys * span.block_tokens > span.carried) span.block_tokens = 0;

@@ -37,6 +37,23 @@ void PreciseStore::store(const kv::BlockRun& run) {
     shared_->store(*row, run.keys, run.engine_keys);
 }
 
+size_t PreciseStore::store_known(const kv::Holder& holder, const kv::Place& place,
+                                 std::span<const uint64_t> engine_keys) {
+  if (!shared_) return local_.store_known(holder, place, engine_keys);
+  std::vector<uint64_t> keys;
+  for (const uint64_t engine_key : engine_keys) {
+    const auto own = local_.request_key(holder, engine_key);
+    const auto key = own ? own : request_key(holder, engine_key);
+    if (!key || (!keys.empty() && keys.back() == *key)) continue;
+    keys.push_back(*key);
+    if (!own) local_.store({.holder = holder, .place = place, .keys = {&*key, 1}});
+  }
+  local_.store_known(holder, place, engine_keys);
+  if (keys.empty()) return 0;
+  if (const auto row = entry(holder, place)) shared_->store(*row, keys, {});
+  return keys.size();
+}
+
 size_t PreciseStore::remove(const kv::Holder& holder, const kv::Place& place,
                             std::span<const uint64_t> engine_keys) {
   if (!shared_) return local_.remove(holder, place, engine_keys);
@@ -77,10 +94,11 @@ void PreciseStore::purge(const kv::Holder& holder) {
     names_.erase(at);
 }
 
-std::optional<uint64_t> PreciseStore::request_key(const kv::Holder& holder,
-                                                  uint64_t engine_key) const {
-  const auto known = local_.request_key(holder, engine_key);
-  return known || !shared_ ? known : shared_->request_key(engine_key);
+std::optional<uint64_t> PreciseStore::request_key(const kv::Holder& holder, uint64_t engine_key) {
+  if (const auto known = local_.request_key(holder, engine_key); known || !shared_) return known;
+  const auto known = shared_->request_key(engine_key);
+  if (known) local_.expect_keys_from_elsewhere(holder);
+  return known;
 }
 
 }  // namespace llmd::kv_precise

@@ -23,8 +23,10 @@
 ///   owners      32 bits of the node: one holding, or the number of a set of holdings. Equal sets
 ///               are kept once. Along a chain the number seldom changes, and while it does not, a
 ///               look-up has nothing to do but to compare keys.
-///   tables      request key -> node, engine key -> node: numbers of nodes with 13 bits of hash, in
-///               buckets of a cache line.
+///   links       from a node to that of a block behind it.
+///   tables      engine key -> node, for all; request key -> node, for entries: the nodes that no
+///               link leads to, which are the first ones of chains and branches. Numbers of nodes
+///               with 13 bits of hash, in buckets of a cache line.
 ///   endpoints   runs of nodes that an endpoint was given: what clearing it walks.
 ///
 /// The index is cut into parts by endpoint, each with a mutex for its writers; a look-up visits the
@@ -34,9 +36,12 @@
 /// again behind the rest), sets and tables are freed when no reader is left (epochs.h).
 ///
 /// Invariants (checked by check()):
-///   1. A node in use is in the table of request keys, once, and in that of engine keys exactly
-///   when
-///      it has an engine key; no other node is in either.
+///   1. A node in use is an entry, once in the table of request keys, or else it has an engine key
+///      and the link of the block before it leads to it. It is in the table of engine keys exactly
+///      when it has an engine key. No other node is in either. A request key has one node.
+///      Where a request key may be asked for that a link leads to, all nodes are entries: when
+///      several engine keys stand for one block, when blocks of engines have another size, when
+///      keys come from elsewhere.
 ///   2. A node in use has owners, or else an engine key: then it is only remembered, for parents,
 ///   and
 ///      no more than kRememberedMax such nodes are.
@@ -75,8 +80,9 @@ struct Holder {
 struct BlockRun {
   Holder holder;
   Place place;
-  uint64_t parent = 0;             // request key of the block before the first; 0: unknown or none
-  std::span<const uint64_t> keys;  // request keys; none of them 0
+  uint64_t parent = 0;                    // request key of the block before the first; 0: none
+  uint64_t parent_engine_key = 0;         // by which it is known here; 0: by its request key alone
+  std::span<const uint64_t> keys;         // request keys; none of them 0
   std::span<const uint64_t> engine_keys;  // none: no mapping. Spec 05 §3.2 where the sizes differ
   /// Whether a block that the endpoint holds there already counts once more, as a second physical
   /// copy that will be removed on its own; false for reports of what is there anyway.
@@ -114,12 +120,13 @@ struct PreciseIndexOptions {
 struct PreciseIndexStats {
   size_t blocks = 0;      // request keys with a holder
   size_t remembered = 0;  // without one, for parents only
+  size_t entries = 0;     // of both, in the table of request keys
   size_t holdings = 0;    // of blocks by endpoints in places
   size_t bytes = 0;
   uint64_t evicted = 0;  // blocks dropped for room
 };
 
-/// Threading: all methods from any thread. Memory: 45 to 57 bytes for a block with one holder.
+/// Threading: all methods from any thread. Memory: 41 to 45 bytes for a block with one holder.
 class PreciseIndex {
  public:
   explicit PreciseIndex(const PreciseIndexOptions& options = {},
@@ -138,14 +145,20 @@ class PreciseIndex {
   /// Makes blocks recent that a request is going to use. Cost: as match().
   void touch(std::span<const uint64_t> chain);
 
+  /// Requires: a block's key is that of its whole chain, so that it only ever stands behind one
+  /// other.
   void store(const BlockRun& run);
+  /// Adds a place to blocks that are known by their engine keys; others are left out. Returns how
+  /// many blocks there were.
+  size_t store_known(const Holder& holder, const Place& place,
+                     std::span<const uint64_t> engine_keys);
 
   /// Takes one store of each block in that place back, by the engine's keys; unknown ones have no
   /// effect. An engine key is forgotten when none of its blocks has a holder left.
   /// Removals of one batch should come in one call: each block is fetched while others are removed.
   /// Returns how many blocks the endpoint still holds in that place, since they were stored again.
   size_t remove(const Holder& holder, const Place& place, std::span<const uint64_t> engine_keys);
-  /// The same by request keys; engine keys stay known.
+  /// The same by request keys, of a chain from its first block on; engine keys stay known.
   void remove_keys(const Holder& holder, const Place& place, std::span<const uint64_t> keys);
 
   /// Forgets what the endpoint holds, in all places; engine keys stay known.
@@ -157,10 +170,14 @@ class PreciseIndex {
   /// The request key that an engine key stands for, the last one if there are several. Parts of
   /// other endpoints are asked if the holder's own does not know.
   std::optional<uint64_t> request_key(const Holder& holder, uint64_t engine_key) const;
+  /// From now on the holder's blocks are also found by request keys that its part did not give.
+  /// Cost: once, in proportion to the blocks there, and 9 bytes for each.
+  void expect_keys_from_elsewhere(const Holder& holder);
 
   /// Holdings of the endpoint; 0 for another generation than the one it has.
   size_t holdings_of(const Holder& holder) const;
-  /// Who holds a block and where, for debug pages. In order of slots, then places.
+  /// Who holds a block and where, for debug pages: looks at all blocks. In order of slots, then
+  /// places.
   struct Held {
     uint32_t slot;
     Place place;
@@ -176,6 +193,7 @@ class PreciseIndex {
 
  private:
   PrecisePart& part_of(const Holder& holder) const;
+  std::vector<uint64_t> keys_of_others(PrecisePart& own, uint64_t engine_key) const;
 
   std::unique_ptr<Epochs> epochs_;
   std::vector<std::unique_ptr<PrecisePart>> parts_;

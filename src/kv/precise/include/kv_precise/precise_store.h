@@ -44,6 +44,8 @@ class PreciseStore {
   std::string check() const { return local_.check(); }
 
   void store(const kv::BlockRun& run);
+  size_t store_known(const kv::Holder& holder, const kv::Place& place,
+                     std::span<const uint64_t> engine_keys);
   size_t remove(const kv::Holder& holder, const kv::Place& place,
                 std::span<const uint64_t> engine_keys);
   void remove_keys(const kv::Holder& holder, const kv::Place& place,
@@ -51,7 +53,7 @@ class PreciseStore {
   void clear(const kv::Holder& holder);
   void purge(const kv::Holder& holder);
   /// Asks the shared index for what this router has not heard of, and waits for it: not for loops.
-  std::optional<uint64_t> request_key(const kv::Holder& holder, uint64_t engine_key) const;
+  std::optional<uint64_t> request_key(const kv::Holder& holder, uint64_t engine_key);
 
  private:
   /// Nothing when the holder has no name.
